@@ -4,6 +4,7 @@
 
 mod graph;
 mod op;
+mod ops;
 mod program;
 mod var;
 
@@ -36,5 +37,31 @@ pub enum EngineError {
         known: Shape,
         /// Its other shape.
         new: Shape,
+    },
+    /// A feed or a state that does not fit the program.
+    #[error("{what}: the program takes {expected} values, found {found}")]
+    Size {
+        /// What does not fit: `features`, `labels`, `scalars`, or a variable's name.
+        what: String,
+        /// Values that the program takes.
+        expected: usize,
+        /// Values that it was given.
+        found: usize,
+    },
+    /// A class number that the program's logits do not have.
+    #[error("label {label} of example {example} is not below the {classes} classes of the program")]
+    Label {
+        /// The example's position in the batch.
+        example: usize,
+        /// Its label.
+        label: u32,
+        /// The classes there are.
+        classes: usize,
+    },
+    /// An operation that has no gradient stands between the loss and a value whose gradient was asked for.
+    #[error("`{op}` has no gradient; the loss must not depend through it on what is trained")]
+    NoGradient {
+        /// The operation's name.
+        op: &'static str,
     },
 }

@@ -1,0 +1,13 @@
+//! Batch normalisation, split so that training and evaluation share the second half.
+//!
+//! R rows (every dimension but the last) of C channels; stats: `[2, C]` holds mean m and biased variance v;
+//! s = 1 / sqrt(v + eps), z = (x - m) s.
+//! - batch statistics: `m[c] = mean over r of x[r, c]`, `v[c] = mean over r of (x[r, c] - m[c])^2`
+//! - normalize: `y[r, c] = gamma[c] z[r, c] + beta[c]`
+//! - sums: row 0 `sum over r of dy[r, c]` (gradient of beta), row 1 `sum over r of dy[r, c] z[r, c]` (of gamma)
+//! - gradient by x through its own statistics: `dx = gamma s (dy - (sums[0] + z sums[1]) / R)`
+//! - gradient by x where the statistics are constants: `dx = gamma s dy`
+//! - row: one row of a `[2, C]` tensor
+
+pub(crate) mod naive;
+pub(crate) mod native;

@@ -1,0 +1,1 @@
+//! Naive kernels of this family.
