@@ -1,1 +1,40 @@
-//! Placeholder.
+//! What a run is told, as data: the plan. A plan is read from TOML, changed by `key=value` settings, checked, and
+//! resolved; the resolved plan is written beside the results and a run is a function of it.
+//! **Invariant:** no I/O here; text comes in and goes out as strings.
+
+mod data;
+mod model;
+mod optimizer;
+mod pipeline;
+mod run;
+
+pub use data::{DataKind, DataPlan, Split};
+pub use model::ModelPlan;
+pub use optimizer::{Group, GroupMatch, OptimizerKind, OptimizerPlan, SchedulePlan};
+pub use pipeline::{CropPlan, FlipKind, NormalizePlan, OnBad, Padding, PipelinePlan, ShuffleKind, StagePlan};
+pub use run::{EvaluatePlan, RunPlan, Stop};
+
+use serde::{Deserialize, Serialize};
+use sooner_base::Seed;
+
+/// Everything that decides a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// The workload's name: built-in, or the user's.
+    pub name: String,
+    /// Decides initial values, order and augmentation.
+    pub seed: Seed,
+    /// Where examples come from.
+    pub data: DataPlan,
+    /// The network.
+    pub model: ModelPlan,
+    /// From examples to batches.
+    pub pipeline: PipelinePlan,
+    /// The update rule.
+    pub optimizer: OptimizerPlan,
+    /// The learning rate over time.
+    pub schedule: SchedulePlan,
+    /// Length, target, evaluation.
+    pub run: RunPlan,
+}
