@@ -2,15 +2,25 @@
 //! updates as part of it, and executors that run the result. **Invariant:** the engine knows no files, no clock and no
 //! environment; threads are given to it.
 
+mod autodiff;
 mod graph;
+mod init;
+pub mod naive;
 mod op;
 mod ops;
+mod optimizer;
 mod program;
+mod real;
+#[cfg(test)]
+mod testing;
 mod var;
 
+pub use autodiff::gradients;
 pub use graph::{Dtype, Graph, Node, NodeId};
 pub use op::{Op, Window};
+pub use optimizer::{Group, OptimizerSpec, Rule, add_optimizer};
 pub use program::{Feed, Program, Sgd, State, Update};
+pub use real::Real;
 pub use var::{Init, Role, Var, VarId, Vars};
 
 use sooner_base::Shape;
@@ -63,5 +73,11 @@ pub enum EngineError {
     NoGradient {
         /// The operation's name.
         op: &'static str,
+    },
+    /// Kernels that this machine cannot execute.
+    #[error("this machine cannot execute `{wanted}` kernels; `auto` takes the widest that it can")]
+    Kernels {
+        /// The name of the kernels asked for.
+        wanted: &'static str,
     },
 }

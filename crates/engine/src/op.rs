@@ -41,6 +41,32 @@ impl Window {
         let nonzero = self.kernel.iter().chain(&self.stride).all(|&v| v > 0);
         if nonzero { Some([extent(0)?, extent(1)?]) } else { None }
     }
+
+    /// Calls `visit(output position, tap of the window, input position)` for every pair of a window and one of its
+    /// positions inside an image of this spatial extent, both in row-major order. Defines what a window means; fast
+    /// kernels go their own ways.
+    pub(crate) fn each_tap(
+        &self,
+        input: [usize; 2],
+        mut visit: impl FnMut([usize; 2], [usize; 2], [usize; 2]),
+    ) {
+        let output = self.output(input).expect("operations are checked to have windows that fit");
+        let place = |d: usize, out: usize, tap: usize| {
+            let at = (out * self.stride[d] + tap).checked_sub(self.pad_low[d])?;
+            (at < input[d]).then_some(at)
+        };
+        for i in 0..output[0] {
+            for j in 0..output[1] {
+                for a in 0..self.kernel[0] {
+                    for b in 0..self.kernel[1] {
+                        if let (Some(h), Some(w)) = (place(0, i, a), place(1, j, b)) {
+                            visit([i, j], [a, b], [h, w]);
+                        }
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// An operation. Operands are listed as (a, b, ...); every result is a dense row-major tensor.
@@ -215,7 +241,8 @@ impl Op {
 /// The shape and element type of an operation's result, or an error that names the operation and its operands' shapes.
 pub(crate) fn infer(op: &Op, args: &[&Node]) -> Result<(Shape, Dtype), EngineError> {
     let shapes: Vec<Shape> = args.iter().map(|n| n.shape.clone()).collect();
-    let fail = |expected: &'static str| EngineError::Shapes { op: op.name(), expected, found: shapes.clone() };
+    let fail =
+        |expected: &'static str| EngineError::Shapes { op: op.name(), expected, found: shapes.clone() };
     let check = |good: bool, expected: &'static str| if good { Ok(()) } else { Err(fail(expected)) };
     let arity = match op {
         Op::Features | Op::Labels | Op::Scalar(_) | Op::Read(_) | Op::Fill { .. } => 0,
@@ -233,6 +260,7 @@ pub(crate) fn infer(op: &Op, args: &[&Node]) -> Result<(Shape, Dtype), EngineErr
     let s = &shapes;
     let image = |i: usize| check(s[i].rank() == 4, "an image [N, H, W, C]");
     let windowed = |input: &Shape, window: &Window| {
+        check(input.rank() == 4, "an image [N, H, W, C]")?;
         window.output([input[1], input[2]]).ok_or_else(|| fail("a window that fits the padded image"))
     };
     let channels = |i: usize, like: usize| {
@@ -329,6 +357,7 @@ pub(crate) fn infer(op: &Op, args: &[&Node]) -> Result<(Shape, Dtype), EngineErr
             image(0)?;
             let overlaps = (0..2).all(|d| window.pad_low[d].max(window.pad_high[d]) < window.kernel[d]);
             check(overlaps, "padding smaller than the window")?;
+            check(s[0][1] * s[0][2] > 0, "at least one position")?;
             let [h, w] = windowed(&s[0], window)?;
             [s[0][0], h, w, s[0][3]].into()
         }

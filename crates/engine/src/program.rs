@@ -10,7 +10,8 @@ pub enum Update {
     /// One step of stochastic gradient descent.
     Sgd(Sgd),
     /// running = (1 - rate) running + rate batch, for `[2, C]` mean and variance; the variance is made unbiased
-    /// first with count / (count - 1), as PyTorch does.
+    /// first with count / (count - 1), as PyTorch does. A statistic over one element has no unbiased variance: then
+    /// the factor is 1.
     RunningStats {
         /// The running statistics.
         var: VarId,
@@ -69,15 +70,15 @@ impl Program {
     }
 }
 
-/// What one run of a program is given.
+/// What one run of a program is given; numbers are f32 for the native executor, f32 or f64 for the naive one.
 #[derive(Debug, Clone, Copy)]
-pub struct Feed<'a> {
+pub struct Feed<'a, T = f32> {
     /// As many values as the program's features node has.
-    pub features: &'a [f32],
+    pub features: &'a [T],
     /// As many class numbers as the program's labels node has.
     pub labels: &'a [u32],
     /// One value for each of [`Graph::scalars`].
-    pub scalars: &'a [f32],
+    pub scalars: &'a [T],
 }
 
 /// The values of all variables, by [`VarId::index`].

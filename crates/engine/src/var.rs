@@ -104,7 +104,11 @@ impl Vars {
             if *known == var {
                 return Ok(id);
             }
-            return Err(EngineError::Redeclared { name: var.name, known: known.shape.clone(), new: var.shape });
+            return Err(EngineError::Redeclared {
+                name: var.name,
+                known: known.shape.clone(),
+                new: var.shape,
+            });
         }
         self.0.push(var);
         Ok(VarId((self.0.len() - 1) as u32))

@@ -1,0 +1,179 @@
+//! Reverse-mode automatic differentiation: gradients are operations appended to the graph that they differentiate.
+
+use crate::{EngineError, Graph, NodeId, Op};
+
+/// Appends to the graph what computes the gradient of `loss` (a scalar) by each node of `wrt`, and returns those
+/// gradients in the order of `wrt`, each of the shape of its node; zero where the loss does not depend on the node.
+/// Only paths from some `wrt` to the loss are differentiated. Fails if one of them leads through an operation that
+/// has no gradient.
+pub fn gradients(graph: &mut Graph, loss: NodeId, wrt: &[NodeId]) -> Result<Vec<NodeId>, EngineError> {
+    if graph.shape(loss).rank() != 0 {
+        let found = vec![graph.shape(loss).clone()];
+        return Err(EngineError::Shapes { op: "gradients", expected: "a scalar loss", found });
+    }
+    let mut sweep = Sweep::new(graph, loss, wrt);
+    let one = sweep.graph.push(Op::Fill { shape: sooner_base::Shape::scalar(), value: 1.0 }, &[])?;
+    sweep.grads[loss.index()] = Some(one);
+    for index in (0..=loss.index()).rev() {
+        if let (true, Some(dy)) = (sweep.needed[index], sweep.grads[index]) {
+            sweep.differentiate(NodeId(index as u32), dy)?;
+        }
+    }
+    wrt.iter().map(|id| sweep.finish(*id)).collect()
+}
+
+/// One backward walk over a graph.
+struct Sweep<'a> {
+    graph: &'a mut Graph,
+    /// By node: whether it depends on a node whose gradient is wanted.
+    needed: Vec<bool>,
+    /// By node: the gradient found so far.
+    grads: Vec<Option<NodeId>>,
+}
+
+impl Sweep<'_> {
+    fn new<'a>(graph: &'a mut Graph, loss: NodeId, wrt: &[NodeId]) -> Sweep<'a> {
+        let mut needed = vec![false; graph.nodes().len()];
+        for id in wrt {
+            needed[id.index()] = true;
+        }
+        for (i, node) in graph.nodes()[..=loss.index()].iter().enumerate() {
+            needed[i] |= node.args.iter().any(|arg| needed[arg.index()]);
+        }
+        let grads = vec![None; graph.nodes().len()];
+        Sweep { graph, needed, grads }
+    }
+
+    fn is_needed(&self, id: NodeId) -> bool {
+        self.needed[id.index()]
+    }
+
+    /// The gradient of a wanted node.
+    fn finish(&mut self, id: NodeId) -> Result<NodeId, EngineError> {
+        if let Some(grad) = self.grads[id.index()] {
+            return Ok(grad);
+        }
+        let zero = self.graph.push(Op::Fill { shape: self.graph.shape(id).clone(), value: 0.0 }, &[])?;
+        self.grads[id.index()] = Some(zero);
+        Ok(zero)
+    }
+
+    /// Adds one use's share to a node's gradient.
+    fn accumulate(&mut self, id: NodeId, share: NodeId) -> Result<(), EngineError> {
+        let total = match self.grads[id.index()] {
+            None => share,
+            Some(sum) => self.graph.add(sum, share)?,
+        };
+        self.grads[id.index()] = Some(total);
+        Ok(())
+    }
+
+    /// Appends `op` as the share of `id`'s gradient, if that gradient is needed at all.
+    fn send(&mut self, id: NodeId, op: Op, args: &[NodeId]) -> Result<(), EngineError> {
+        if !self.is_needed(id) {
+            return Ok(());
+        }
+        let share = self.graph.push(op, args)?;
+        self.accumulate(id, share)
+    }
+
+    /// Passes the gradient dy of a node's value on to its operands.
+    fn differentiate(&mut self, id: NodeId, dy: NodeId) -> Result<(), EngineError> {
+        let node = self.graph.node(id).clone();
+        let args = &node.args;
+        let shape = |sweep: &Self, i: usize| sweep.graph.shape(args[i]).clone();
+        match node.op {
+            // Leaves: what reaches them is the result. (Labels never get here: nothing sends them a gradient.)
+            Op::Features | Op::Labels | Op::Scalar(_) | Op::Read(_) | Op::Fill { .. } => Ok(()),
+            Op::Conv2d(window) => {
+                let input = shape(self, 0);
+                self.send(args[1], Op::Conv2dGradWeight(window), &[args[0], dy])?;
+                self.send(args[0], Op::Conv2dGradInput { window, input }, &[dy, args[1]])
+            }
+            Op::Linear => {
+                self.send(args[1], Op::LinearGradWeight, &[args[0], dy])?;
+                self.send(args[0], Op::LinearGradInput, &[dy, args[1]])
+            }
+            Op::AddBias => {
+                self.send(args[1], Op::BiasGrad, &[dy])?;
+                self.pass(args[0], dy)
+            }
+            Op::Normalize { eps } => self.differentiate_normalize(args, dy, eps),
+            Op::Relu => self.send(args[0], Op::ReluGrad, &[id, dy]),
+            Op::MaxPool(window) => self.send(args[0], Op::MaxPoolGrad(window), &[args[0], dy]),
+            Op::AvgPool(window) => {
+                let input = shape(self, 0);
+                self.send(args[0], Op::AvgPoolGrad { window, input }, &[dy])
+            }
+            Op::GlobalAvgPool => {
+                let input = shape(self, 0);
+                self.send(args[0], Op::GlobalAvgPoolGrad { input }, &[dy])
+            }
+            Op::Add => {
+                self.pass(args[0], dy)?;
+                self.pass(args[1], dy)
+            }
+            Op::Scale(factor) => self.send(args[0], Op::Scale(factor), &[dy]),
+            Op::Reshape(_) => self.send(args[0], Op::Reshape(shape(self, 0)), &[dy]),
+            Op::PadChannels { .. } => {
+                let channels = shape(self, 0).last();
+                self.send(args[0], Op::TakeChannels { channels }, &[dy])
+            }
+            Op::TakeChannels { .. } => {
+                let channels = shape(self, 0).last();
+                self.send(args[0], Op::PadChannels { channels }, &[dy])
+            }
+            Op::CrossEntropy if !self.is_needed(args[1]) && !self.is_needed(args[2]) => {
+                self.send(args[0], Op::CrossEntropyGrad, &[args[0], args[1], args[2], dy])
+            }
+            Op::Sum => self.send(args[0], Op::Broadcast(shape(self, 0)), &[dy]),
+            Op::Broadcast(_) => self.send(args[0], Op::Sum, &[dy]),
+            Op::CrossEntropy
+            | Op::BatchStats
+            | Op::Row { .. }
+            | Op::Correct
+            | Op::Conv2dGradInput { .. }
+            | Op::Conv2dGradWeight(_)
+            | Op::LinearGradInput
+            | Op::LinearGradWeight
+            | Op::BiasGrad
+            | Op::NormalizeGradSums { .. }
+            | Op::NormalizeGradInput { .. }
+            | Op::NormalizeGradInputFixed { .. }
+            | Op::ReluGrad
+            | Op::MaxPoolGrad(_)
+            | Op::AvgPoolGrad { .. }
+            | Op::GlobalAvgPoolGrad { .. }
+            | Op::CrossEntropyGrad => Err(EngineError::NoGradient { op: node.op.name() }),
+        }
+    }
+
+    /// The gradient reaches an operand unchanged.
+    fn pass(&mut self, id: NodeId, dy: NodeId) -> Result<(), EngineError> {
+        if self.is_needed(id) { self.accumulate(id, dy) } else { Ok(()) }
+    }
+
+    /// Normalisation by the statistics of its own operand is differentiated through them; all other statistics are
+    /// constants, and if they are not (they depend on what is trained) there is no gradient to be had.
+    fn differentiate_normalize(&mut self, args: &[NodeId], dy: NodeId, eps: f64) -> Result<(), EngineError> {
+        let &[x, stats, gamma, beta] = args else { unreachable!("normalize has four operands") };
+        let source = self.graph.node(stats);
+        let own = source.op == Op::BatchStats && source.args[0] == x;
+        if !own && self.is_needed(stats) {
+            return Err(EngineError::NoGradient { op: source.op.name() });
+        }
+        let full = own && self.is_needed(x);
+        if full || self.is_needed(gamma) || self.is_needed(beta) {
+            let sums = self.graph.push(Op::NormalizeGradSums { eps }, &[dy, x, stats])?;
+            self.send(gamma, Op::Row { row: 1 }, &[sums])?;
+            self.send(beta, Op::Row { row: 0 }, &[sums])?;
+            if full {
+                return self.send(x, Op::NormalizeGradInput { eps }, &[dy, x, stats, gamma, sums]);
+            }
+        }
+        self.send(x, Op::NormalizeGradInputFixed { eps }, &[dy, stats, gamma])
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,171 @@
+//! The slow reference executor: every operation is the plain loop that its formula says, in f32 or f64. Tests compare
+//! faster executors with it and its gradients with finite differences; nothing is ever trained with it.
+
+use crate::graph::{Dtype, Node};
+use crate::ops::{activation, conv2d, elementwise, linear, loss, normalize, pool};
+use crate::program::{Feed, Program, Sgd, State, Update};
+use crate::real::Real;
+use crate::{EngineError, NodeId, Op};
+use sooner_base::Shape;
+
+/// A dense row-major operand of a naive loop.
+#[derive(Clone, Copy)]
+pub(crate) struct Tensor<'a, T> {
+    pub(crate) shape: &'a Shape,
+    pub(crate) data: &'a [T],
+}
+
+/// Runs one program by plain loops.
+#[derive(Debug, Clone)]
+pub struct Naive<T> {
+    program: Program,
+    values: Vec<Vec<T>>,
+}
+
+impl<T: Real> Naive<T> {
+    /// An executor of this program. Before the first run all values are empty.
+    pub fn new(program: &Program) -> Naive<T> {
+        Naive { program: program.clone(), values: vec![Vec::new(); program.graph.nodes().len()] }
+    }
+
+    /// Computes every node, then changes the state by the program's updates in order. Fails before any change if the
+    /// feed or the state does not fit the program, or a label is not a class.
+    pub fn run(&mut self, state: &mut State<T>, feed: &Feed<T>) -> Result<(), EngineError> {
+        check(&self.program, state, feed)?;
+        for (i, node) in self.program.graph.nodes().iter().enumerate() {
+            self.values[i] = self.compute(node, state, feed);
+        }
+        for update in &self.program.updates {
+            self.apply(update, state);
+        }
+        Ok(())
+    }
+
+    /// The values of the program's output number `index` in the last run.
+    pub fn output(&self, index: usize) -> &[T] {
+        self.value(self.program.outputs[index].1)
+    }
+
+    /// The values of any node in the last run. Those of the labels are always empty.
+    pub fn value(&self, node: NodeId) -> &[T] {
+        &self.values[node.index()]
+    }
+
+    fn compute(&self, node: &Node, state: &State<T>, feed: &Feed<T>) -> Vec<T> {
+        let arg = |i: usize| self.tensor(node.args[i]);
+        let number = |i: usize| self.values[node.args[i].index()][0];
+        match &node.op {
+            Op::Features => feed.features.to_vec(),
+            Op::Labels => Vec::new(),
+            Op::Scalar(slot) => vec![feed.scalars[*slot]],
+            Op::Read(var) => state.values[var.index()].clone(),
+            Op::Fill { shape, value } => vec![T::from_f64(*value); shape.len()],
+            Op::Conv2d(window) => conv2d::naive::forward(arg(0), arg(1), window, &node.shape),
+            Op::Conv2dGradInput { window, input } => conv2d::naive::grad_input(arg(0), arg(1), window, input),
+            Op::Conv2dGradWeight(window) => conv2d::naive::grad_weight(arg(0), arg(1), window),
+            Op::Linear => linear::naive::forward(arg(0), arg(1)),
+            Op::LinearGradInput => linear::naive::grad_input(arg(0), arg(1)),
+            Op::LinearGradWeight => linear::naive::grad_weight(arg(0), arg(1)),
+            Op::AddBias => linear::naive::add_bias(arg(0), arg(1)),
+            Op::BiasGrad => linear::naive::bias_grad(arg(0)),
+            Op::BatchStats => normalize::naive::batch_stats(arg(0)),
+            Op::Normalize { eps } => normalize::naive::normalize([0, 1, 2, 3].map(arg), *eps),
+            Op::NormalizeGradSums { eps } => normalize::naive::grad_sums(arg(0), arg(1), arg(2), *eps),
+            Op::NormalizeGradInput { eps } => normalize::naive::grad_input([0, 1, 2, 3, 4].map(arg), *eps),
+            Op::NormalizeGradInputFixed { eps } => {
+                normalize::naive::grad_input_fixed(arg(0), arg(1), arg(2), *eps)
+            }
+            Op::Row { row } => normalize::naive::row(arg(0), *row),
+            Op::Relu => activation::naive::relu(arg(0)),
+            Op::ReluGrad => activation::naive::relu_grad(arg(0), arg(1)),
+            Op::MaxPool(window) => pool::naive::max(arg(0), window, &node.shape),
+            Op::MaxPoolGrad(window) => pool::naive::max_grad(arg(0), arg(1), window),
+            Op::AvgPool(window) => pool::naive::avg(arg(0), window, &node.shape),
+            Op::AvgPoolGrad { window, input } => pool::naive::avg_grad(arg(0), window, input),
+            Op::GlobalAvgPool => pool::naive::global_avg(arg(0)),
+            Op::GlobalAvgPoolGrad { input } => pool::naive::global_avg_grad(arg(0), input),
+            Op::Add => elementwise::naive::add(arg(0), arg(1)),
+            Op::Scale(factor) => elementwise::naive::scale(arg(0), *factor),
+            Op::Reshape(_) => arg(0).data.to_vec(),
+            Op::PadChannels { channels } | Op::TakeChannels { channels } => {
+                elementwise::naive::resize_channels(arg(0), *channels)
+            }
+            Op::CrossEntropy => loss::naive::cross_entropy(arg(0), feed.labels, number(2)),
+            Op::CrossEntropyGrad => loss::naive::cross_entropy_grad(arg(0), feed.labels, number(2), arg(3)),
+            Op::Correct => loss::naive::correct(arg(0), feed.labels),
+            Op::Sum => elementwise::naive::sum(arg(0)),
+            Op::Broadcast(shape) => vec![number(0); shape.len()],
+        }
+    }
+
+    fn tensor(&self, id: NodeId) -> Tensor<'_, T> {
+        Tensor { shape: self.program.graph.shape(id), data: self.value(id) }
+    }
+
+    fn apply(&self, update: &Update, state: &mut State<T>) {
+        match update {
+            Update::Sgd(sgd) => self.descend(sgd, state),
+            Update::RunningStats { var, stats, rate, count } => {
+                let running = &mut state.values[var.index()];
+                let channels = running.len() / 2;
+                let rate = T::from_f64(*rate);
+                let unbias = T::from_f64(*count as f64 / (*count as f64 - 1.0).max(1.0));
+                for (i, &batch) in self.value(*stats).iter().enumerate() {
+                    let batch = if i < channels { batch } else { unbias * batch };
+                    running[i] = (T::ONE - rate) * running[i] + rate * batch;
+                }
+            }
+        }
+    }
+
+    fn descend(&self, sgd: &Sgd, state: &mut State<T>) {
+        let number = |id: NodeId| self.value(id)[0];
+        let rate = number(sgd.learning_rate) * T::from_f64(sgd.rate_scale);
+        let decay = number(sgd.weight_decay) * T::from_f64(sgd.decay_scale);
+        let momentum = number(sgd.momentum);
+        for (i, &grad) in self.value(sgd.grad).iter().enumerate() {
+            let g = grad + decay * state.values[sgd.param.index()][i];
+            let step = match sgd.velocity {
+                None => g,
+                Some(velocity) => {
+                    let v = momentum * state.values[velocity.index()][i] + g;
+                    state.values[velocity.index()][i] = v;
+                    if sgd.nesterov { g + momentum * v } else { v }
+                }
+            };
+            let theta = &mut state.values[sgd.param.index()][i];
+            *theta = *theta - rate * step;
+        }
+    }
+}
+
+/// Whether a state and a feed fit a program.
+fn check<T: Real>(program: &Program, state: &State<T>, feed: &Feed<T>) -> Result<(), EngineError> {
+    let size = |what: &str, expected: usize, found: usize| {
+        if expected == found {
+            return Ok(());
+        }
+        Err(EngineError::Size { what: what.to_string(), expected, found })
+    };
+    size("variables", program.vars.all().len(), state.values.len())?;
+    for (var, value) in program.vars.all().iter().zip(&state.values) {
+        size(&var.name, var.shape.len(), value.len())?;
+    }
+    size("scalars", program.graph.scalars().len(), feed.scalars.len())?;
+    for node in program.graph.nodes() {
+        match node.op {
+            Op::Features => size("features", node.shape.len(), feed.features.len())?,
+            Op::Labels => size("labels", node.shape.len(), feed.labels.len())?,
+            _ => {}
+        }
+        let labelled = node.args.iter().any(|id| program.graph.node(*id).dtype == Dtype::Index);
+        if labelled {
+            let classes = program.graph.shape(node.args[0])[1];
+            let wrong = feed.labels.iter().position(|&label| label as usize >= classes);
+            if let Some(example) = wrong {
+                return Err(EngineError::Label { example, label: feed.labels[example], classes });
+            }
+        }
+    }
+    Ok(())
+}

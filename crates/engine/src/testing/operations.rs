@@ -1,0 +1,195 @@
+//! One case for each operation and awkward shape: the result, a random linear function of it as the loss, and that
+//! function's gradient by every operand, so that the gradient operations are in it too.
+
+use super::{Builder, Case};
+use crate::{EngineError, NodeId, Op, Role, Window};
+
+type Build = dyn Fn(&mut Builder) -> Result<NodeId, EngineError>;
+
+/// All cases, of every operation there is.
+pub(crate) fn operations() -> Vec<Case> {
+    let mut cases = Vec::new();
+    convolutions(&mut cases);
+    linears(&mut cases);
+    normalizations(&mut cases);
+    pools(&mut cases);
+    elementwise(&mut cases);
+    losses(&mut cases);
+    cases
+}
+
+/// Adds the case of an operation that `build` applies to variables.
+fn case(cases: &mut Vec<Case>, name: &str, build: &Build) {
+    let mut b = Builder::new(cases.len() as u64);
+    let mut make = || -> Result<Case, EngineError> {
+        let y = build(&mut b)?;
+        b.outputs.push(("y".to_string(), y));
+        let loss = b.probe(y)?;
+        std::mem::replace(&mut b, Builder::new(0)).differentiate(name, loss)
+    };
+    let case = make();
+    cases.push(case.unwrap_or_else(|error| panic!("{name}: {error}")));
+}
+
+fn window(kernel: [usize; 2], stride: [usize; 2], pad_low: [usize; 2], pad_high: [usize; 2]) -> Window {
+    Window { kernel, stride, pad_low, pad_high }
+}
+
+fn convolutions(cases: &mut Vec<Case>) {
+    let list: [([usize; 4], usize, Window); 17] = [
+        ([1, 1, 1, 1], 1, Window::valid(1, 1)),
+        ([3, 4, 5, 2], 3, Window::valid(1, 1)),
+        ([2, 5, 4, 3], 2, Window::valid(1, 2)),
+        ([2, 5, 7, 3], 4, Window::same(3, 1)),
+        ([2, 7, 6, 3], 5, Window::same(3, 2)),
+        ([2, 6, 6, 2], 3, Window::same(3, 2)),
+        ([0, 5, 5, 2], 3, Window::same(3, 1)),
+        ([1, 2, 1, 2], 3, Window::same(5, 1)),
+        ([1, 5, 5, 2], 2, Window::valid(5, 1)),
+        ([1, 6, 7, 2], 2, Window::valid(2, 3)),
+        ([2, 6, 5, 2], 3, window([3, 2], [2, 1], [0, 1], [2, 0])),
+        ([1, 4, 5, 3], 2, window([2, 4], [1, 3], [3, 0], [1, 5])),
+        ([1, 3, 2, 17], 19, Window::same(3, 1)),
+        ([1, 2, 3, 16], 8, Window::same(3, 1)),
+        ([7, 3, 3, 1], 33, Window::same(3, 1)),
+        ([5, 8, 8, 8], 16, Window::same(3, 1)),
+        ([1, 1, 9, 3], 1, window([1, 3], [1, 2], [0, 1], [0, 1])),
+    ];
+    for (x, filters, window) in list {
+        case(cases, &format!("conv2d {x:?} -> {filters}, {window:?}"), &move |b| {
+            let [kh, kw] = window.kernel;
+            let (x, w) = (b.weight(x), b.weight([kh, kw, x[3], filters]));
+            b.graph.conv2d(x, w, window)
+        });
+    }
+}
+
+fn linears(cases: &mut Vec<Case>) {
+    for [n, i, o] in [[1, 1, 1], [3, 5, 7], [0, 4, 3], [5, 17, 1], [2, 1, 33], [13, 31, 10]] {
+        case(cases, &format!("linear {n} {i} {o}"), &move |b| {
+            let (x, w) = (b.weight([n, i]), b.weight([i, o]));
+            b.graph.linear(x, w)
+        });
+    }
+    for shape in [vec![3, 5], vec![2, 3, 4, 7], vec![0, 3], vec![1], vec![6], vec![129, 2]] {
+        case(cases, &format!("add_bias {shape:?}"), &move |b| {
+            let last = *shape.last().expect("not a scalar");
+            let (x, bias) = (b.weight(sooner_base::Shape::new(shape.clone())), b.weight([last]));
+            b.graph.add_bias(x, bias)
+        });
+    }
+}
+
+fn normalizations(cases: &mut Vec<Case>) {
+    for shape in [vec![7, 3], vec![2, 3, 2, 5], vec![1, 1, 1, 3], vec![4, 5, 5, 17], vec![131, 1]] {
+        for own in [true, false] {
+            let shape = sooner_base::Shape::new(shape.clone());
+            let whose = if own { "its own" } else { "running" };
+            case(cases, &format!("normalize {shape} by {whose} statistics"), &move |b| {
+                let c = shape.last();
+                let (x, gamma, beta) = (b.weight(shape.clone()), b.weight([c]), b.weight([c]));
+                let stats = if own { b.graph.batch_stats(x)? } else { b.running_stats(c) };
+                b.outputs.push(("stats".to_string(), stats));
+                b.graph.normalize(x, stats, [gamma, beta], 1e-3)
+            });
+        }
+    }
+}
+
+fn pools(cases: &mut Vec<Case>) {
+    let list: [([usize; 4], Window); 11] = [
+        ([1, 1, 1, 1], Window::valid(1, 1)),
+        ([2, 4, 4, 3], Window::valid(2, 2)),
+        ([2, 5, 7, 3], Window::valid(2, 2)),
+        ([1, 6, 5, 2], Window::valid(3, 2)),
+        ([2, 5, 6, 17], Window::same(3, 2)),
+        ([1, 7, 3, 2], Window::same(3, 1)),
+        ([1, 1, 2, 5], Window::same(3, 1)),
+        ([0, 4, 4, 3], Window::valid(2, 2)),
+        ([1, 5, 5, 3], Window::valid(2, 3)),
+        ([2, 5, 4, 2], window([3, 2], [2, 1], [0, 1], [2, 0])),
+        ([3, 8, 8, 16], Window::valid(2, 2)),
+    ];
+    for (shape, window) in list {
+        case(cases, &format!("max_pool {shape:?}, {window:?}"), &move |b| {
+            let x = b.weight(shape);
+            b.graph.max_pool(x, window)
+        });
+        case(cases, &format!("avg_pool {shape:?}, {window:?}"), &move |b| {
+            let x = b.weight(shape);
+            b.graph.avg_pool(x, window)
+        });
+    }
+    for shape in [[1, 1, 1, 1], [3, 2, 5, 7], [0, 2, 2, 3], [2, 4, 4, 64]] {
+        case(cases, &format!("global_avg_pool {shape:?}"), &move |b| {
+            let x = b.weight(shape);
+            b.graph.global_avg_pool(x)
+        });
+    }
+}
+
+fn elementwise(cases: &mut Vec<Case>) {
+    for n in [0, 1, 2, 7, 8, 31, 33, 1000] {
+        case(cases, &format!("relu {n}"), &move |b| {
+            let x = b.weight([n]);
+            b.graph.relu(x)
+        });
+        case(cases, &format!("add {n}"), &move |b| {
+            let (x, y) = (b.weight([n]), b.weight([n]));
+            b.graph.add(x, y)
+        });
+        case(cases, &format!("sum and broadcast {n}"), &move |b| {
+            let x = b.weight([n]);
+            let sum = b.graph.sum(x)?;
+            b.graph.push(Op::Broadcast([2, n].into()), &[sum])
+        });
+    }
+    case(cases, "scale and reshape", &|b| {
+        let x = b.weight([3, 4]);
+        let scaled = b.graph.scale(x, -0.25)?;
+        b.graph.reshape(scaled, [2, 1, 6])
+    });
+    case(cases, "fill", &|b| {
+        let (x, fill) = (b.weight([2, 3]), Op::Fill { shape: [2, 3].into(), value: 1.5 });
+        let fill = b.graph.push(fill, &[])?;
+        b.graph.add(x, fill)
+    });
+    for (from, to) in [(3, 3), (3, 8), (1, 17), (16, 32)] {
+        case(cases, &format!("pad_channels {from} {to}"), &move |b| {
+            let x = b.weight([2, 2, 3, from]);
+            b.graph.pad_channels(x, to)
+        });
+        case(cases, &format!("take_channels {to} {from}"), &move |b| {
+            let x = b.weight([3, to]);
+            b.graph.push(Op::TakeChannels { channels: from }, &[x])
+        });
+    }
+    case(cases, "values used several times", &|b| {
+        let x = b.weight([2, 3]);
+        let twice = b.graph.add(x, x)?;
+        let relu = b.graph.relu(twice)?;
+        let again = b.graph.add(relu, twice)?;
+        b.graph.add(again, x)
+    });
+}
+
+fn losses(cases: &mut Vec<Case>) {
+    for (n, k) in [(1, 1), (1, 2), (5, 3), (0, 4), (7, 10), (3, 33), (2, 1000)] {
+        for smoothing in ["0", "0.1", "1"] {
+            case(cases, &format!("cross_entropy {n} {k}, smoothing {smoothing}"), &move |b| {
+                let z = b.weight([n, k]);
+                let labels = b.labels(n, k as u32);
+                let smoothing = b.graph.scalar(&format!("smoothing {smoothing}"));
+                let correct = b.graph.correct(z, labels)?;
+                b.outputs.push(("correct".to_string(), correct));
+                b.graph.cross_entropy(z, labels, smoothing)
+            });
+        }
+    }
+    case(cases, "cross_entropy of large logits", &|b| {
+        let z = b.variable(Role::Weight, [2, 3], vec![300.0, -300.0, 0.5, 1e4, 1e4 - 1.0, 1e4 - 2.0]);
+        let labels = b.labels(2, 3);
+        let smoothing = b.graph.scalar("smoothing 0.1");
+        b.graph.cross_entropy(z, labels, smoothing)
+    });
+}
