@@ -64,3 +64,92 @@ fn name_hash(name: &str) -> u64 {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     name.bytes().fold(0xcbf2_9ce4_8422_2325, step)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Role;
+    use sooner_base::{Shape, mean};
+
+    fn values(name: &str, shape: &[usize], init: Init, seed: u64) -> Vec<f32> {
+        let mut vars = Vars::new();
+        vars.declare(Var { name: name.into(), shape: Shape::new(shape), init, role: Role::Weight }).unwrap();
+        State::init(&vars, Seed(seed)).values.remove(0)
+    }
+
+    #[test]
+    fn constants() {
+        assert_eq!(values("a", &[3], Init::Constant(0.5), 1), [0.5; 3]);
+        assert_eq!(values("a", &[2, 3], Init::UnitStats, 1), [0.0, 0.0, 0.0, 1.0, 1.0, 1.0]);
+        assert_eq!(values("a", &[0, 3], Init::HeNormal, 1), []);
+    }
+
+    /// Mean 0 and this deviation, within five standard errors; and no value beyond the bound.
+    fn check_moments(shape: &[usize], init: Init, deviation: f64, bound: f64) {
+        let values: Vec<f64> = values("w", shape, init, 7).iter().map(|v| f64::from(*v)).collect();
+        let n = values.len() as f64;
+        let square = mean(&values.iter().map(|v| v * v).collect::<Vec<_>>()).unwrap();
+        assert!(mean(&values).unwrap().abs() < 5.0 * deviation / n.sqrt(), "{init:?} {shape:?}");
+        // Four moments of a normal, 3 sd^4, bound the error of the second from above for a uniform, too.
+        assert!(
+            (square / deviation.powi(2) - 1.0).abs() < 5.0 * (2.0 / n).sqrt(),
+            "{init:?} {shape:?} {square}"
+        );
+        let largest = values.iter().fold(0.0, |a: f64, v| a.max(v.abs()));
+        assert!(largest <= bound * (1.0 + 1e-6) && largest > 0.8 * bound.min(3.0 * deviation), "{largest}");
+    }
+
+    #[test]
+    fn deviations_follow_the_fans() {
+        let uniform = |bound: f64| (bound / 3f64.sqrt(), bound);
+        for (shape, fan_in, fan_out) in [([3, 5, 16, 32].as_slice(), 240.0, 480.0), (&[70, 100], 70.0, 100.0)]
+        {
+            check_moments(shape, Init::HeNormal, (2f64 / fan_in).sqrt(), f64::INFINITY);
+            check_moments(shape, Init::LecunNormal, (1f64 / fan_in).sqrt(), f64::INFINITY);
+            let (deviation, bound) = uniform((6f64 / (fan_in + fan_out)).sqrt());
+            check_moments(shape, Init::GlorotUniform, deviation, bound);
+            let (deviation, bound) = uniform(1.0 / fan_in.sqrt());
+            check_moments(shape, Init::TorchUniform, deviation, bound);
+        }
+    }
+
+    #[test]
+    fn variables_do_not_disturb_each_other() {
+        let var = |name: &str| Var {
+            name: name.into(),
+            shape: [4, 5].into(),
+            init: Init::HeNormal,
+            role: Role::Weight,
+        };
+        let state = |names: &[&str], seed| {
+            let mut vars = Vars::new();
+            for name in names {
+                vars.declare(var(name)).unwrap();
+            }
+            State::init(&vars, Seed(seed)).values
+        };
+        let (alone, both, turned) = (state(&["a"], 1), state(&["b", "a"], 1), state(&["a", "b"], 1));
+        assert_eq!(alone[0], both[1]);
+        assert_eq!((&both[0], &both[1]), (&turned[1], &turned[0]));
+        assert_ne!(both[0], both[1]);
+        assert_ne!(alone, state(&["a"], 2));
+        // Computed apart, by a Python program; may change only with a stated change of what seeds mean, since every
+        // record's start depends on it.
+        assert_eq!(alone[0][..3], GOLDEN);
+    }
+    const GOLDEN: [f32; 3] = [0.9914664, -0.38369656, 0.70162344];
+
+    #[test]
+    #[should_panic(expected = "HeNormal of `b` [3]: no fan-in below two dimensions")]
+    fn no_fan_of_a_bias() {
+        values("b", &[3], Init::HeNormal, 1);
+    }
+
+    #[test]
+    fn conversion_keeps_values() {
+        let state = State { values: vec![vec![1.5f32, -0.1], vec![]] };
+        let wide: State<f64> = state.convert();
+        assert_eq!(wide.values, vec![vec![1.5, f64::from(-0.1f32)], vec![]]);
+        assert_eq!(wide.convert::<f32>(), state);
+    }
+}

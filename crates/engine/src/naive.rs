@@ -169,3 +169,6 @@ fn check<T: Real>(program: &Program, state: &State<T>, feed: &Feed<T>) -> Result
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -418,3 +418,6 @@ pub(crate) fn infer(op: &Op, args: &[&Node]) -> Result<(Shape, Dtype), EngineErr
     check(reals, "real operands")?;
     Ok((shape, Dtype::Real))
 }
+
+#[cfg(test)]
+mod tests;

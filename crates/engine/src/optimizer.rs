@@ -90,3 +90,6 @@ fn declare_slot(vars: &mut Vars, param: VarId, what: &str) -> Result<VarId, Engi
     let name = format!("{}.{what}", var.name);
     vars.declare(Var { name, shape: var.shape.clone(), init: Init::Constant(0.0), role: Role::Slot })
 }
+
+#[cfg(test)]
+mod tests;
