@@ -1,5 +1,6 @@
 //! The data section: which set, where it lies, how it is split.
 
+use crate::PlanError;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -57,4 +58,96 @@ pub struct DataPlan {
     /// Of sets drawn by code, how many test examples there are; of others, use only the first so many.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test: Option<usize>,
+}
+
+/// What is known of a data set once the plan has split it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DataFacts {
+    /// Examples that updates are computed on.
+    pub train_examples: usize,
+    /// Examples held out.
+    pub val_examples: usize,
+    /// Examples for testing.
+    pub test_examples: usize,
+    /// Height, width and channels of one example.
+    pub image: [usize; 3],
+    /// How many classes there are.
+    pub classes: usize,
+}
+
+impl DataFacts {
+    /// How many examples a split has.
+    pub fn examples_of(&self, split: Split) -> usize {
+        match split {
+            Split::Train => self.train_examples,
+            Split::Val => self.val_examples,
+            Split::Test => self.test_examples,
+        }
+    }
+}
+
+impl DataKind {
+    /// Height, width and channels of one example.
+    pub fn image(self) -> [usize; 3] {
+        match self {
+            DataKind::Shapes | DataKind::Cifar10 => [32, 32, 3],
+            DataKind::Mnist | DataKind::FashionMnist => [28, 28, 1],
+        }
+    }
+
+    /// How many classes there are.
+    pub fn classes(self) -> usize {
+        match self {
+            DataKind::Shapes | DataKind::Mnist | DataKind::FashionMnist | DataKind::Cifar10 => 10,
+        }
+    }
+
+    /// Whether examples are read from the authors' files, so that the plan needs their folder.
+    pub fn has_files(self) -> bool {
+        self != DataKind::Shapes
+    }
+
+    /// Examples in the authors' training and test files; none for sets drawn by code, which have as many as asked.
+    pub fn file_examples(self) -> Option<(usize, usize)> {
+        match self {
+            DataKind::Shapes => None,
+            DataKind::Mnist | DataKind::FashionMnist => Some((60_000, 10_000)),
+            DataKind::Cifar10 => Some((50_000, 10_000)),
+        }
+    }
+}
+
+impl DataPlan {
+    /// Training and test examples of sets drawn by code, unless the plan says otherwise.
+    pub const DRAWN: (usize, usize) = (10_000, 2000);
+
+    /// The facts as the plan and the authors' file sizes imply them, without reading a file.
+    pub fn expected_facts(&self) -> DataFacts {
+        let (train, test) = match self.kind.file_examples() {
+            Some((train, test)) => (train.saturating_sub(self.validation), test),
+            None => (self.train.unwrap_or(Self::DRAWN.0), self.test.unwrap_or(Self::DRAWN.1)),
+        };
+        DataFacts {
+            train_examples: self.train.map_or(train, |most| train.min(most)),
+            val_examples: self.validation,
+            test_examples: self.test.map_or(test, |most| test.min(most)),
+            image: self.kind.image(),
+            classes: self.kind.classes(),
+        }
+    }
+
+    /// The folder of the authors' files, which must be given; none for sets drawn by code.
+    pub fn folder(&self) -> Result<Option<&str>, PlanError> {
+        if self.kind.has_files() && self.path.is_none() {
+            let kind = crate::words::word(&self.kind);
+            return Err(PlanError::impossible(
+                "no folder to read the data from",
+                "data.path",
+                format_args!("the folder of the {kind} files"),
+                "no path",
+                "give it with --data DIR",
+            ));
+        }
+        Ok(self.path.as_deref())
+    }
 }

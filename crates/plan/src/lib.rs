@@ -8,11 +8,37 @@ mod optimizer;
 mod pipeline;
 mod run;
 
-pub use data::{DataKind, DataPlan, Split};
+mod target;
+
+mod schema;
+mod text;
+
+mod keys;
+mod nearest;
+mod settings;
+mod words;
+
+mod error;
+mod validate;
+
+mod evaluation;
+mod pace;
+mod resolve;
+mod schedule;
+
+#[cfg(test)]
+mod testing;
+
+pub use data::{DataFacts, DataKind, DataPlan, Split};
+pub use error::{Complaint, PlanError};
+pub use evaluation::EvaluationPoints;
 pub use model::ModelPlan;
 pub use optimizer::{Group, GroupMatch, OptimizerKind, OptimizerPlan, SchedulePlan};
+pub use pace::Pace;
 pub use pipeline::{CropPlan, FlipKind, NormalizePlan, OnBad, Padding, PipelinePlan, ShuffleKind, StagePlan};
 pub use run::{EvaluatePlan, RunPlan, Stop};
+pub use settings::Setting;
+pub use target::{Metric, Op, Target};
 
 use serde::{Deserialize, Serialize};
 use sooner_base::Seed;

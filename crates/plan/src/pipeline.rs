@@ -1,6 +1,8 @@
 //! The pipeline section: stages in order, as data.
 
-use serde::{Deserialize, Serialize};
+use crate::PlanError;
+use serde::{Deserialize, Deserializer, Serialize};
+use sooner_base::Bytes;
 
 /// From the training split to batches.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -12,11 +14,73 @@ pub struct PipelinePlan {
     #[serde(default = "one")]
     pub threads: usize,
     /// Bytes over all queues and buffers, never exceeded: a number, or text such as "2GiB".
-    #[serde(default = "default_budget")]
+    #[serde(default = "default_budget", deserialize_with = "text_or_number")]
     pub budget: String,
     /// What to do with an example that cannot be read or decoded.
     #[serde(default)]
     pub on_bad: OnBad,
+}
+
+impl PipelinePlan {
+    /// Examples a batch; none if the plan has no batch stage.
+    pub fn batch_size(&self) -> Option<usize> {
+        self.stages.iter().find_map(|stage| match stage {
+            StagePlan::Batch(size) => Some(*size),
+            _ => None,
+        })
+    }
+
+    /// The budget, read.
+    pub fn budget_bytes(&self) -> Result<Bytes, PlanError> {
+        let text = self.budget.trim();
+        let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        let (number, unit) = text.split_at(digits);
+        let shift = match unit.trim().to_ascii_lowercase().as_str() {
+            "" | "b" => Some(0),
+            "kib" => Some(10),
+            "mib" => Some(20),
+            "gib" => Some(30),
+            "tib" => Some(40),
+            _ => None,
+        };
+        let bytes = number.parse::<u64>().ok().zip(shift).and_then(|(n, shift)| n.checked_mul(1 << shift));
+        bytes.map(Bytes).ok_or_else(|| {
+            let hint = match unit.trim().to_ascii_lowercase().as_str() {
+                "k" | "kb" => "did you mean KiB (1024 bytes)?",
+                "m" | "mb" => "did you mean MiB (1024 KiB)?",
+                "g" | "gb" => "did you mean GiB (1024 MiB)?",
+                _ => "",
+            };
+            let expected = "a whole number of bytes, alone or followed by KiB, MiB, GiB or TiB";
+            PlanError::value("pipeline.budget", expected, format_args!("\"{}\"", self.budget), hint)
+        })
+    }
+}
+
+impl StagePlan {
+    /// What the stage is called in plans.
+    pub fn name(&self) -> &'static str {
+        match self {
+            StagePlan::Shuffle(_) => "shuffle",
+            StagePlan::Crop(_) => "crop",
+            StagePlan::Flip(_) => "flip",
+            StagePlan::Normalize(_) => "normalize",
+            StagePlan::Batch(_) => "batch",
+        }
+    }
+}
+
+fn text_or_number<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Either {
+        Number(u64),
+        Text(String),
+    }
+    Ok(match Either::deserialize(from)? {
+        Either::Number(n) => n.to_string(),
+        Either::Text(text) => text,
+    })
 }
 
 fn one() -> usize {
