@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::testing::Builder;
-use crate::{Role, Window};
+use crate::{Group, OptimizerSpec, Role, Rule, Window, add_optimizer};
 
 /// The value of what `build` makes.
 fn value(build: impl Fn(&mut Builder) -> Result<NodeId, EngineError>) -> Vec<f64> {
@@ -179,6 +179,23 @@ fn running_statistics_move_towards_the_unbiased_ones() {
     near(running([7.0, 9.0], &batch, 1.0), [3.0, variance]);
     near(running([7.0, 9.0], &batch, 0.25), [6.0, 0.75 * 9.0 + 0.25 * variance]);
     near(running([7.0, 9.0], &[5.0], 0.5), [6.0, 4.5]);
+}
+
+#[test]
+fn scales_of_a_variable_multiply_rate_and_decay() {
+    let mut b = Builder::new(0);
+    let x = given(&mut b, [1], &[2.0]);
+    let tripled = b.graph.scale(x, 3.0).unwrap();
+    let loss = b.graph.sum(tripled).unwrap();
+    let forward = b.graph.clone();
+    let group = Group { roles: vec![], prefix: String::new(), rate_scale: 2.0, decay_scale: 10.0 };
+    let spec = OptimizerSpec { rule: Rule::Nesterov, groups: vec![group] };
+    let updates = add_optimizer(&mut b.vars, &mut b.graph, loss, &spec).unwrap();
+    let case = b.finish("scales", loss, forward, updates);
+    let (_, after) = case.run_naive();
+    // Fed are rate 0.05, momentum 0.9, decay 0.01: g = 3 + 0.1 * 2, v = g, theta = 2 - 0.1 (g + 0.9 v).
+    let [theta, v] = [0, 1].map(|i| after.values[i][0]);
+    assert!((theta - 1.392).abs() < 1e-12 && (v - 3.2).abs() < 1e-12, "{theta} {v}");
 }
 
 #[test]
