@@ -2,5 +2,7 @@
 
 mod error;
 pub mod nqm;
+pub mod points;
+pub mod space;
 
 pub use error::{Fault, StudyError};

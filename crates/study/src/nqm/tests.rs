@@ -47,7 +47,7 @@ fn naive_curve(spec: &NqmSpec, rate: f64, g: f64, fresh: usize) -> Vec<f64> {
 
 fn close(fast: f64, slow: f64) -> bool {
     // Past the range of doubles the two may differ in when they turn infinite, and then NaN.
-    let overflowed = |loss: f64| !(loss < 1e290);
+    let overflowed = |loss: f64| loss.is_nan() || loss >= 1e290;
     (overflowed(fast) && overflowed(slow)) || (fast - slow).abs() <= 1e-9 * slow
 }
 
