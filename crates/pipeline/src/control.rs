@@ -1,0 +1,155 @@
+//! What a pipeline's threads share beside the data: a clock that can be stopped, and what each stage did by it.
+
+use sooner_base::{Clock, Seconds, StageStats};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// The stages that a stream's time is booked on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// Order and origins; items are examples.
+    Shuffle,
+    /// Crop, flip and normalise, one write a pixel; items are examples.
+    Augment,
+    /// Handing over in order; items are batches.
+    Batch,
+}
+
+impl Lane {
+    pub(crate) const ALL: [(Lane, &'static str); 3] =
+        [(Lane::Shuffle, "shuffle"), (Lane::Augment, "augment"), (Lane::Batch, "batch")];
+}
+
+/// One for each pipeline.
+pub(crate) struct Control {
+    clock: Arc<dyn Clock>,
+    /// A copy of `stop.since.is_some()` that costs working threads no lock.
+    paused: AtomicBool,
+    stop: Mutex<Stop>,
+    changed: Condvar,
+    stats: Mutex<[StageStats; 3]>,
+}
+
+/// When the clock stands still.
+#[derive(Debug, Default)]
+struct Stop {
+    since: Option<Seconds>,
+    total: Seconds,
+}
+
+/// A panic elsewhere leaves these plain numbers usable.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Control {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Control {
+        Control {
+            clock,
+            paused: AtomicBool::new(false),
+            stop: Mutex::default(),
+            changed: Condvar::new(),
+            stats: Mutex::default(),
+        }
+    }
+
+    /// The clock's seconds less those of all pauses, so that a pause is neither busy nor blocked time of anyone.
+    pub(crate) fn now(&self) -> Seconds {
+        let stop = lock(&self.stop);
+        stop.since.unwrap_or_else(|| self.clock.now()) - stop.total
+    }
+
+    /// Stops working threads at their next slice.
+    pub(crate) fn pause(&self) {
+        let mut stop = lock(&self.stop);
+        stop.since.get_or_insert(self.clock.now());
+        self.paused.store(true, Ordering::Release);
+    }
+
+    /// Lets them go on.
+    pub(crate) fn resume(&self) {
+        let mut stop = lock(&self.stop);
+        if let Some(since) = stop.since.take() {
+            stop.total += self.clock.now() - since;
+            self.paused.store(false, Ordering::Release);
+            self.changed.notify_all();
+        }
+    }
+
+    /// Waits while paused. False once `cancelled`, also in the middle of a pause.
+    pub(crate) fn go_on(&self, cancelled: &AtomicBool) -> bool {
+        if self.paused.load(Ordering::Acquire) {
+            let mut stop = lock(&self.stop);
+            while stop.since.is_some() && !cancelled.load(Ordering::Acquire) {
+                stop = self.changed.wait(stop).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+        !cancelled.load(Ordering::Acquire)
+    }
+
+    /// Sets the flag and wakes whoever waits in `go_on`.
+    pub(crate) fn cancel(&self, cancelled: &AtomicBool) {
+        // Under the lock, or a thread that has just looked at the flag would sleep through the notice.
+        let _stop = lock(&self.stop);
+        cancelled.store(true, Ordering::Release);
+        self.changed.notify_all();
+    }
+
+    /// Books a share of work on one stage.
+    pub(crate) fn book(&self, lane: Lane, share: StageStats) {
+        lock(&self.stats)[lane as usize].merge(&share);
+    }
+
+    /// What one stage did so far.
+    pub(crate) fn stats(&self, lane: Lane) -> StageStats {
+        lock(&self.stats)[lane as usize]
+    }
+}
+
+impl std::fmt::Debug for Control {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Control")
+            .field("stop", &self.stop)
+            .field("stats", &self.stats)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sooner_base::ManualClock;
+
+    #[test]
+    fn the_clock_stands_still_while_paused() {
+        let clock = Arc::new(ManualClock::default());
+        let control = Control::new(clock.clone());
+        let mut now = Vec::new();
+        let mut after = |act: &dyn Fn(&Control)| {
+            act(&control);
+            clock.advance(Seconds(1.0));
+            now.push(control.now().0);
+        };
+        after(&|_| ());
+        after(&|control| control.pause());
+        after(&|control| control.pause());
+        after(&|control| control.resume());
+        after(&|control| control.resume());
+        assert_eq!(now, [1.0, 1.0, 1.0, 2.0, 3.0]);
+    }
+
+    #[test]
+    fn cancelling_ends_a_pause_for_its_stream_only() {
+        let control = Control::new(Arc::new(ManualClock::default()));
+        let (cancelled, other) = (AtomicBool::new(false), AtomicBool::new(false));
+        control.pause();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| control.go_on(&cancelled));
+            let other = scope.spawn(|| control.go_on(&other));
+            control.cancel(&cancelled);
+            assert!(!waiting.join().unwrap());
+            control.resume();
+            assert!(other.join().unwrap());
+        });
+    }
+}

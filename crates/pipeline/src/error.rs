@@ -1,0 +1,193 @@
+//! The crate's one error type: each variant holds what is wrong with the world, where, and what to do about it.
+
+use sooner_base::Bytes;
+use sooner_plan::{Complaint, PlanError, Split};
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+/// Why a pipeline could not be built, or why its stream ended early.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum PipelineError {
+    /// The plan itself is wrong, whatever the data.
+    Plan(PlanError),
+    /// A file or folder that should be there is not.
+    Missing {
+        /// Where it was looked for.
+        path: PathBuf,
+        /// What should be there.
+        expected: String,
+        /// What is there.
+        found: String,
+        /// What to do next.
+        hint: String,
+    },
+    /// A file's content contradicts its format.
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// Where in the file (of a gzipped one, in its unpacked content) the contradiction is.
+        offset: u64,
+        /// What the format asks for.
+        expected: String,
+        /// What the file has.
+        found: String,
+        /// What to do next.
+        hint: String,
+    },
+    /// The system refused to read a file.
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The plan asks for examples that the data set does not have.
+    Count {
+        /// The plan's key, such as `data.validation`.
+        key: &'static str,
+        /// The split that it is about.
+        split: Split,
+        /// What the data allow.
+        expected: String,
+        /// What the plan asks for.
+        found: String,
+        /// What to do next.
+        hint: String,
+    },
+    /// Arrays in memory do not make a data set, or not one that fits the pipeline.
+    Arrays {
+        /// The data set.
+        name: String,
+        /// What its shape and classes ask for.
+        expected: String,
+        /// What was given.
+        found: String,
+    },
+    /// A stage cannot work on what reaches it.
+    Stage {
+        /// The stage's place in the plan, from 0; one past the last where a stage is missing.
+        position: usize,
+        /// The stage's name.
+        stage: &'static str,
+        /// The shape or type that it takes.
+        expected: String,
+        /// The shape or type that reaches it.
+        found: String,
+        /// What to do next.
+        hint: String,
+    },
+    /// Batches do not fit the byte budget.
+    Budget {
+        /// Bytes of one batch with its labels and origins.
+        batch: Bytes,
+        /// The shape of a batch.
+        shape: [usize; 4],
+        /// Batches that must exist at once: one inline, two with worker threads.
+        batches: u64,
+        /// The plan's budget.
+        budget: Bytes,
+    },
+    /// A worker thread could not be started.
+    Spawn {
+        /// The thread's number, from 0.
+        thread: usize,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// A worker panicked: a fault of this program, not of the data. The stream ends here.
+    Panicked {
+        /// Batches since the stream began.
+        batch: u64,
+        /// What the panic said.
+        message: String,
+    },
+}
+
+impl PipelineError {
+    /// The five fields that every error of the project can be told in.
+    pub fn complaint(&self) -> Complaint {
+        let complaint = |what: &str, place: String, [expected, found, hint]: [&str; 3]| Complaint {
+            what: what.to_string(),
+            place,
+            expected: expected.to_string(),
+            found: found.to_string(),
+            hint: hint.to_string(),
+        };
+        match self {
+            PipelineError::Plan(error) => error.complaint().clone(),
+            PipelineError::Missing { path, expected, found, hint } => {
+                complaint("data are not there", path.display().to_string(), [expected, found, hint])
+            }
+            PipelineError::Malformed { path, offset, expected, found, hint } => {
+                let place = format!("{}, byte {offset}", path.display());
+                complaint("file is not what its format says", place, [expected, found, hint])
+            }
+            PipelineError::Read { path, source } => {
+                let fields = ["a readable file", &source.to_string(), "look at the file and its permissions"];
+                complaint("cannot read", path.display().to_string(), fields)
+            }
+            PipelineError::Count { key, split, expected, found, hint } => complaint(
+                &format!("wrong number of {split} examples"),
+                key.to_string(),
+                [expected, found, hint],
+            ),
+            PipelineError::Arrays { name, expected, found } => {
+                complaint("arrays are no data set", name.clone(), [expected, found, ""])
+            }
+            PipelineError::Stage { position, stage, expected, found, hint } => {
+                let place = format!("pipeline.stages[{position}] ({stage})");
+                complaint("stage cannot work on what reaches it", place, [expected, found, hint])
+            }
+            PipelineError::Budget { batch, shape, batches, budget } => {
+                let expected = format!("at least {batches} x {batch} bytes, the size of a batch {shape:?}");
+                let hint = match batches {
+                    1 => "raise the budget, or make batches smaller",
+                    _ => "raise the budget, make batches smaller, or work inline with pipeline.threads = 0",
+                };
+                let fields = [&expected, &format!("{budget} bytes"), hint];
+                complaint("batches do not fit the budget", "pipeline.budget".into(), fields)
+            }
+            PipelineError::Spawn { thread, source } => {
+                let expected = format!("a system that lets worker thread {thread} start");
+                let hint = "lower the number of threads, or raise the system's limit";
+                complaint(
+                    "cannot start a thread",
+                    "pipeline.threads".into(),
+                    [&expected, &source.to_string(), hint],
+                )
+            }
+            PipelineError::Panicked { batch, message } => {
+                let hint = "this is a fault of the program: please report it with the plan";
+                complaint(
+                    "a worker panicked",
+                    format!("batch {batch} of the stream"),
+                    ["a batch", message, hint],
+                )
+            }
+        }
+    }
+}
+
+impl fmt::Display for PipelineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.complaint().fmt(f)
+    }
+}
+
+impl Error for PipelineError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            PipelineError::Read { source, .. } | PipelineError::Spawn { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+impl From<PlanError> for PipelineError {
+    fn from(error: PlanError) -> PipelineError {
+        PipelineError::Plan(error)
+    }
+}

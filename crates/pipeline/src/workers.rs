@@ -1,0 +1,212 @@
+//! Worker threads that fill buffers, and a consumer that takes them in order.
+//!
+//! Design note. The unit of work is a whole batch. The consumer owns the order: it issues jobs (number, empty buffer)
+//! into one bounded channel; any free worker takes the next job, fills the buffer and sends it back through a second
+//! bounded channel; the consumer puts what arrives into a ring until the number that is due is there. At most
+//! `depth` jobs are out at any time and both channels hold `depth` items, so no send ever blocks, which leaves two
+//! places to wait: workers for a job, the consumer for the batch that is due. That batch has been issued (the consumer
+//! issues before it waits), and a worker that has it never waits for anything but a pause, which the consumer ends
+//! before it waits itself; so there is no cycle to deadlock in. The only back edge is the buffers' return, by which
+//! memory is bounded too: a batch exists for each job, and those the consumer holds.
+//!
+//! A worker that fails or panics sends its error in its batch's place and goes on; what follows is the consumer's
+//! business. Dropping the consumer cancels: workers look at the flag once a slice (inside `fill`), the closed job channel wakes
+//! idle ones, and all are joined, so that no thread outlives its stream. Nothing here depends on what is
+//! filled, on how many threads there are, or on time.
+
+use crate::PipelineError;
+use crate::control::{Control, Lane};
+use sooner_base::{Bytes, Seconds, StageStats};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Builder, JoinHandle};
+
+/// Fills a buffer with the batch of a number. Must ask `Control::go_on` now and then and leave when told to; what it
+/// leaves behind then is thrown away. Each thread calls its own.
+pub(crate) trait Fill<T>:
+    FnMut(u64, &mut T, &AtomicBool) -> Result<(), PipelineError> + Send + 'static
+{
+}
+impl<T, F: FnMut(u64, &mut T, &AtomicBool) -> Result<(), PipelineError> + Send + 'static> Fill<T> for F {}
+
+/// The consumer's end.
+#[derive(Debug)]
+pub(crate) struct Workers<T> {
+    /// `None` once closed.
+    jobs: Option<SyncSender<(u64, T)>>,
+    filled: Receiver<(u64, Result<T, PipelineError>)>,
+    /// What arrived early; number k lies at k modulo the ring's length.
+    ring: Vec<Option<Result<T, PipelineError>>>,
+    issued: u64,
+    taken: u64,
+    threads: Vec<JoinHandle<()>>,
+    control: Arc<Control>,
+    cancelled: Arc<AtomicBool>,
+    /// Batches sent by workers and not yet taken.
+    ready: Arc<AtomicU64>,
+}
+
+/// What every worker thread owns a copy of.
+struct Worker<T> {
+    jobs: Arc<Mutex<Receiver<(u64, T)>>>,
+    filled: SyncSender<(u64, Result<T, PipelineError>)>,
+    control: Arc<Control>,
+    cancelled: Arc<AtomicBool>,
+    ready: Arc<AtomicU64>,
+    item: Bytes,
+}
+
+/// The bounds of the queue between workers and consumer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Queue {
+    /// The most batches that are issued and not yet taken.
+    pub(crate) depth: usize,
+    /// Bytes of a batch, for the statistics.
+    pub(crate) item: Bytes,
+}
+
+impl<T: Send + 'static> Workers<T> {
+    /// Starts threads, each with its own filler. An error if the system has no thread left; those started are joined.
+    pub(crate) fn spawn<F: Fill<T>>(
+        Queue { depth, item }: Queue,
+        control: Arc<Control>,
+        fillers: impl IntoIterator<Item = F>,
+    ) -> Result<Workers<T>, PipelineError> {
+        let (job_in, job_out) = sync_channel(depth);
+        let (filled_in, filled_out) = sync_channel(depth);
+        let job_out = Arc::new(Mutex::new(job_out));
+        let mut workers = Workers {
+            jobs: Some(job_in),
+            filled: filled_out,
+            ring: std::iter::repeat_with(|| None).take(depth).collect(),
+            issued: 0,
+            taken: 0,
+            threads: Vec::new(),
+            control,
+            cancelled: Arc::default(),
+            ready: Arc::default(),
+        };
+        for (thread, fill) in fillers.into_iter().enumerate() {
+            let worker = Worker {
+                jobs: job_out.clone(),
+                filled: filled_in.clone(),
+                control: workers.control.clone(),
+                cancelled: workers.cancelled.clone(),
+                ready: workers.ready.clone(),
+                item,
+            };
+            let name = format!("pipeline-{thread}");
+            match Builder::new().name(name).spawn(move || worker.run(fill)) {
+                Ok(handle) => workers.threads.push(handle),
+                Err(source) => return Err(PipelineError::Spawn { thread, source }),
+            }
+        }
+        Ok(workers)
+    }
+
+    /// Whether another job may be issued now.
+    pub(crate) fn has_room(&self) -> bool {
+        self.issued - self.taken < self.ring.len() as u64
+    }
+
+    /// The number of the next job to issue.
+    pub(crate) fn next_job(&self) -> u64 {
+        self.issued
+    }
+
+    /// Issues the next job. Panics without room: the consumer counts.
+    pub(crate) fn issue(&mut self, buffer: T) {
+        assert!(self.has_room(), "more jobs than the ring has places");
+        let jobs = self.jobs.as_ref().expect("jobs are open until drop");
+        // Fails only when every worker is gone, which `take` then reports.
+        let _ = jobs.send((self.issued, buffer));
+        self.issued += 1;
+    }
+
+    /// The next batch in order. Waits for it, and ends a pause if it must. Panics if no such job was issued.
+    pub(crate) fn take(&mut self) -> Result<T, PipelineError> {
+        assert!(self.taken < self.issued, "batch {} was never issued", self.taken);
+        let place = (self.taken % self.ring.len() as u64) as usize;
+        let started = self.control.now();
+        let mut blocked = Seconds(0.0);
+        while self.ring[place].is_none() {
+            let arrived = match self.filled.try_recv() {
+                Ok(arrived) => Ok(arrived),
+                Err(_) => {
+                    self.control.resume();
+                    let since = self.control.now();
+                    let arrived = self.filled.recv();
+                    blocked += self.control.now() - since;
+                    arrived
+                }
+            };
+            let Ok((number, result)) = arrived else {
+                // Not reachable while workers catch their panics; kept so that a fault here is an error, not a hang.
+                let message = "every worker has ended".to_string();
+                return Err(PipelineError::Panicked { batch: self.taken, message });
+            };
+            let len = self.ring.len() as u64;
+            self.ring[(number % len) as usize] = Some(result);
+        }
+        self.ready.fetch_sub(1, Ordering::Relaxed);
+        self.taken += 1;
+        let busy = self.control.now() - started - blocked;
+        self.control
+            .book(Lane::Batch, StageStats { items: 1, busy, blocked_in: blocked, ..StageStats::default() });
+        self.ring[place].take().expect("the loop above filled this place")
+    }
+}
+
+impl<T> Drop for Workers<T> {
+    fn drop(&mut self) {
+        self.control.cancel(&self.cancelled);
+        self.jobs = None;
+        for thread in self.threads.drain(..) {
+            // A panic inside has been reported in its batch's place.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl<T> Worker<T> {
+    fn run(self, mut fill: impl Fill<T>) {
+        loop {
+            let since = self.control.now();
+            let job = self.jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let Ok((number, mut buffer)) = job else { return };
+            if !self.control.go_on(&self.cancelled) {
+                return;
+            }
+            let blocked_out = self.control.now() - since;
+            let result = attempt(number, || fill(number, &mut buffer, &self.cancelled));
+            let ready = self.ready.fetch_add(1, Ordering::Relaxed) + 1;
+            let queue_bytes = Bytes(ready * self.item.0);
+            self.control
+                .book(Lane::Augment, StageStats { blocked_out, queue_bytes, ..StageStats::default() });
+            if self.filled.send((number, result.map(|()| buffer))).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// Runs a filler; a panic becomes an error that tells its message.
+pub(crate) fn attempt(
+    batch: u64,
+    fill: impl FnOnce() -> Result<(), PipelineError>,
+) -> Result<(), PipelineError> {
+    // The buffer is thrown away and a filler's scratch is rewritten from its start, so neither can be seen half done.
+    catch_unwind(AssertUnwindSafe(fill)).unwrap_or_else(|panic| {
+        let message = panic_message(&*panic);
+        Err(PipelineError::Panicked { batch, message })
+    })
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("no message").to_string()
+}
