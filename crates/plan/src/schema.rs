@@ -91,14 +91,13 @@ pub(crate) const STAGE: Form = Form::OneOf(&[
         ]),
     ),
     may("flip", Form::Word(&["random", "alternate"])),
-    may(
-        "normalize",
-        Form::Table(&[
-            need("mean", Form::List(&Form::Number, None)),
-            need("std", Form::List(&Form::Number, None)),
-        ]),
-    ),
+    may("normalize", NORMALIZE),
     may("batch", Form::Whole),
+]);
+
+pub(crate) const NORMALIZE: Form = Form::Table(&[
+    need("mean", Form::List(&Form::Number, None)),
+    need("std", Form::List(&Form::Number, None)),
 ]);
 
 const OPTIMIZER: Form = Form::Table(&[

@@ -2,8 +2,8 @@
 
 use crate::error::complain;
 use crate::keys::suggest;
-use crate::schema::{DATA, Fault, FaultKind, Form, MODEL, PLAN, one_of};
-use crate::{DataPlan, ModelPlan, Plan, PlanError};
+use crate::schema::{DATA, Fault, FaultKind, Form, MODEL, NORMALIZE, PLAN, one_of};
+use crate::{DataPlan, ModelPlan, NormalizePlan, Plan, PlanError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use toml::Value;
@@ -33,29 +33,25 @@ impl Plan {
     }
 }
 
-impl ModelPlan {
-    /// Reads a model section on its own.
-    pub fn parse(text: &str) -> Result<ModelPlan, PlanError> {
-        parse(text, &MODEL)
-    }
+macro_rules! section {
+    ($name:ident, $form:expr) => {
+        impl $name {
+            /// Reads the section on its own, as [`Plan::parse`] reads a plan.
+            pub fn parse(text: &str) -> Result<$name, PlanError> {
+                parse(text, &$form)
+            }
 
-    /// Writes the section on its own.
-    pub fn to_toml(&self) -> String {
-        section_to_toml(self)
-    }
+            /// Writes the section on its own.
+            pub fn to_toml(&self) -> String {
+                section_to_toml(self)
+            }
+        }
+    };
 }
 
-impl DataPlan {
-    /// Reads a data section on its own.
-    pub fn parse(text: &str) -> Result<DataPlan, PlanError> {
-        parse(text, &DATA)
-    }
-
-    /// Writes the section on its own.
-    pub fn to_toml(&self) -> String {
-        section_to_toml(self)
-    }
-}
+section!(DataPlan, DATA);
+section!(ModelPlan, MODEL);
+section!(NormalizePlan, NORMALIZE);
 
 fn section_to_toml<T: Serialize>(section: &T) -> String {
     let mut out = String::new();

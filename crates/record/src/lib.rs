@@ -1,1 +1,23 @@
-//! Placeholder.
+//! The versioned files that a run leaves on disk: the resolved plan, the run log (JSON lines), the weights.
+//! **Invariants:** a file is either appended to in whole lines or replaced by rename, so that a kill at any moment
+//! leaves something that can be read; no clock is read here.
+
+mod line;
+mod number;
+mod summary;
+
+mod reader;
+mod writer;
+
+mod weights;
+
+mod error;
+mod files;
+
+pub use error::RecordError;
+pub use files::{LOG_FILE, PLAN_FILE, WEIGHTS_FILE, replace_file};
+pub use line::{Evaluation, FORMAT, Header, Line, Machine, Progress, Resumed};
+pub use reader::{Log, Partial, RunReader};
+pub use summary::{Ceiling, Metrics, Position, Status, Summary, TimeSplit};
+pub use weights::{Tensor, TensorRef, WEIGHTS_FORMAT, Weights, WeightsAbout, write_weights};
+pub use writer::RunWriter;

@@ -1,0 +1,229 @@
+//! Weights as safetensors: f32, little-endian, tensors in order of their names. The file's bytes are a function of
+//! what is in it, so that two runs can be compared with `cmp`: no time stamps, every order fixed.
+
+use crate::{RecordError, replace_file};
+use safetensors::{Dtype, SafeTensors};
+use serde_json::{Value, json};
+use sooner_base::Shape;
+use sooner_plan::{DataPlan, ModelPlan, NormalizePlan, Plan, StagePlan};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// The version of the metadata that this crate writes, and the newest that it reads.
+pub const WEIGHTS_FORMAT: &str = "sooner-weights-1";
+
+const FAMILY: &str = "sooner-weights-";
+
+/// What a file of weights says about itself, in its metadata: enough to build the network and to feed it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WeightsAbout {
+    /// The network.
+    pub model: ModelPlan,
+    /// What it was trained on.
+    pub data: DataPlan,
+    /// How its input is normalised; none if the plan does not.
+    pub normalize: Option<NormalizePlan>,
+    /// The layouts of the tensors, in words.
+    pub layouts: String,
+}
+
+impl WeightsAbout {
+    /// What a plan says of the weights that it trains.
+    pub fn of(plan: &Plan, layouts: &str) -> WeightsAbout {
+        let normalize = plan.pipeline.stages.iter().find_map(|stage| match stage {
+            StagePlan::Normalize(normalize) => Some(normalize.clone()),
+            _ => None,
+        });
+        let (model, data) = (plan.model.clone(), plan.data.clone());
+        WeightsAbout { model, data, normalize, layouts: layouts.to_string() }
+    }
+
+    /// Sorted by key.
+    fn to_metadata(&self) -> BTreeMap<&'static str, String> {
+        let mut entries = BTreeMap::from([
+            ("format", WEIGHTS_FORMAT.to_string()),
+            ("model", self.model.to_toml()),
+            ("data", self.data.to_toml()),
+            ("layouts", self.layouts.clone()),
+        ]);
+        if let Some(normalize) = &self.normalize {
+            entries.insert("normalize", normalize.to_toml());
+        }
+        entries
+    }
+
+    fn from_metadata(
+        entries: &BTreeMap<String, String>,
+        path: &Path,
+    ) -> Result<Option<WeightsAbout>, RecordError> {
+        let Some(format) = entries.get("format").filter(|f| f.starts_with(FAMILY)) else {
+            return Ok(None);
+        };
+        if format != WEIGHTS_FORMAT {
+            return Err(RecordError::Newer {
+                path: path.to_path_buf(),
+                found: format.clone(),
+                known: WEIGHTS_FORMAT.to_string(),
+            });
+        }
+        let entry = |key: &str| {
+            let reason = format!("its metadata has no `{key}`");
+            entries.get(key).ok_or(RecordError::NotWeights { path: path.to_path_buf(), reason })
+        };
+        let place = |key: &str| format!("{}: metadata `{key}`", path.display());
+        let wrong = |key: &str| {
+            let place = place(key);
+            move |e: sooner_plan::PlanError| RecordError::Plan { source: e.in_file(&place) }
+        };
+        let normalize = entries.get("normalize").map(|text| NormalizePlan::parse(text)).transpose();
+        Ok(Some(WeightsAbout {
+            model: ModelPlan::parse(entry("model")?).map_err(wrong("model"))?,
+            data: DataPlan::parse(entry("data")?).map_err(wrong("data"))?,
+            normalize: normalize.map_err(wrong("normalize"))?,
+            layouts: entry("layouts")?.clone(),
+        }))
+    }
+}
+
+/// A named tensor to be written.
+#[derive(Debug, Clone, Copy)]
+pub struct TensorRef<'a> {
+    /// Unique in the file.
+    pub name: &'a str,
+    /// Its extents.
+    pub shape: &'a Shape,
+    /// As many values as the shape has, row-major.
+    pub values: &'a [f32],
+}
+
+/// Writes weights, replacing the file whole or not at all. The order of the tensors given does not matter. Panics if
+/// two have one name, or values do not fill their shape.
+pub fn write_weights(path: &Path, about: &WeightsAbout, tensors: &[TensorRef]) -> Result<(), RecordError> {
+    let mut tensors = tensors.to_vec();
+    tensors.sort_by_key(|t| t.name);
+    let header = header(about, &tensors);
+    replace_file(path, |file| {
+        file.write_all(&(header.len() as u64).to_le_bytes())?;
+        file.write_all(&header)?;
+        let mut chunk = Vec::with_capacity(4 * 4096);
+        for values in tensors.iter().flat_map(|t| t.values.chunks(4096)) {
+            chunk.clear();
+            chunk.extend(values.iter().flat_map(|v| v.to_le_bytes()));
+            file.write_all(&chunk)?;
+        }
+        Ok(())
+    })
+}
+
+/// The header of a safetensors file: one JSON object, padded with spaces to a multiple of 8 bytes. Written here since
+/// the safetensors crate keeps metadata in a hash map, whose order differs from run to run.
+fn header(about: &WeightsAbout, tensors: &[TensorRef]) -> Vec<u8> {
+    let mut object = serde_json::Map::new();
+    object.insert("__metadata__".into(), json!(about.to_metadata()));
+    let mut offset = 0;
+    for tensor in tensors {
+        assert_eq!(tensor.values.len(), tensor.shape.len(), "values of `{}`", tensor.name);
+        let end = offset + 4 * tensor.values.len();
+        let entry = json!({ "dtype": "F32", "shape": tensor.shape.dims(), "data_offsets": [offset, end] });
+        let twin = object.insert(tensor.name.to_string(), entry);
+        assert!(twin.is_none(), "two tensors are called `{}`", tensor.name);
+        offset = end;
+    }
+    let mut bytes = Value::Object(object).to_string().into_bytes();
+    bytes.resize(bytes.len().next_multiple_of(8), b' ');
+    bytes
+}
+
+/// A tensor that was read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tensor {
+    /// Its extents.
+    pub shape: Shape,
+    /// Its values, row-major.
+    pub values: Vec<f32>,
+}
+
+/// A file of weights, read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Weights {
+    /// The file.
+    pub path: PathBuf,
+    /// What it says about itself; none if another program wrote it.
+    pub about: Option<WeightsAbout>,
+    /// Its tensors by name.
+    pub tensors: BTreeMap<String, Tensor>,
+}
+
+impl Weights {
+    /// Reads a file of weights, from here or from elsewhere; every tensor must be of F32.
+    pub fn read(path: &Path) -> Result<Weights, RecordError> {
+        let bytes = fs::read(path).map_err(RecordError::read(path))?;
+        check_length(&bytes, path)?;
+        let not_weights = |reason: String| RecordError::NotWeights { path: path.to_path_buf(), reason };
+        let (_, metadata) = SafeTensors::read_metadata(&bytes).map_err(|e| not_weights(e.to_string()))?;
+        let file = SafeTensors::deserialize(&bytes).map_err(|e| not_weights(e.to_string()))?;
+        let entries = metadata.metadata().iter().flatten().map(|(k, v)| (k.clone(), v.clone())).collect();
+        let about = WeightsAbout::from_metadata(&entries, path)?;
+        let mut tensors = BTreeMap::new();
+        for (name, view) in file.iter() {
+            if view.dtype() != Dtype::F32 {
+                let found = view.dtype().to_string();
+                return Err(RecordError::TensorType { path: path.to_path_buf(), name: name.into(), found });
+            }
+            let values = view.data().as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
+            let shape = Shape::new(view.shape());
+            tensors.insert(name.to_string(), Tensor { shape, values });
+        }
+        Ok(Weights { path: path.to_path_buf(), about, tensors })
+    }
+
+    /// The values of a tensor that must be there and have this shape.
+    pub fn get(&self, name: &str, shape: &Shape) -> Result<&[f32], RecordError> {
+        let Some(tensor) = self.tensors.get(name) else {
+            let likeness = |known: &&String| (strsim::normalized_levenshtein(name, known) * 1e6) as u64;
+            let nearest = self.tensors.keys().max_by_key(likeness).cloned();
+            return Err(RecordError::NoTensor { path: self.path.clone(), name: name.to_string(), nearest });
+        };
+        if tensor.shape != *shape {
+            return Err(RecordError::TensorShape {
+                path: self.path.clone(),
+                name: name.to_string(),
+                expected: shape.clone(),
+                found: tensor.shape.clone(),
+            });
+        }
+        Ok(&tensor.values)
+    }
+}
+
+/// Tells a file that is cut off from one that never was weights: the header says how long the file is.
+fn check_length(bytes: &[u8], path: &Path) -> Result<(), RecordError> {
+    let not_weights =
+        |reason: &str| RecordError::NotWeights { path: path.to_path_buf(), reason: reason.to_string() };
+    let cut = |expected: u64| {
+        Err(RecordError::Length { path: path.to_path_buf(), expected, found: bytes.len() as u64 })
+    };
+    let Some((length, rest)) = bytes.split_first_chunk::<8>() else {
+        return Err(not_weights("it is shorter than a header"));
+    };
+    let length = u64::from_le_bytes(*length);
+    if rest.first().is_some_and(|b| *b != b'{') || length > 100_000_000 {
+        return Err(not_weights("it does not begin with a header"));
+    }
+    let whole_header = 8 + length;
+    let Some(header) = rest.get(..length as usize) else {
+        return cut(whole_header);
+    };
+    let header: Value =
+        serde_json::from_slice(header).map_err(|e| not_weights(&format!("its header is no JSON: {e}")))?;
+    let ends =
+        header.as_object().into_iter().flat_map(|o| o.values()).filter_map(|t| t["data_offsets"][1].as_u64());
+    let expected = ends.max().unwrap_or(0).saturating_add(whole_header);
+    if expected == bytes.len() as u64 { Ok(()) } else { cut(expected) }
+}
+
+#[cfg(test)]
+#[path = "weights_tests.rs"]
+mod tests;
