@@ -6,6 +6,7 @@ mod autodiff;
 mod graph;
 mod init;
 pub mod naive;
+pub mod native;
 mod op;
 mod ops;
 mod optimizer;
@@ -17,6 +18,7 @@ mod var;
 
 pub use autodiff::gradients;
 pub use graph::{Dtype, Graph, Node, NodeId};
+pub use native::{Kernels, Native, NativeOptions, OpTime, Pool};
 pub use op::{Op, Window};
 pub use optimizer::{Group, OptimizerSpec, Rule, add_optimizer};
 pub use program::{Feed, Program, Sgd, State, Update};

@@ -140,7 +140,7 @@ impl<T: Real> Naive<T> {
 }
 
 /// Whether a state and a feed fit a program.
-fn check<T: Real>(program: &Program, state: &State<T>, feed: &Feed<T>) -> Result<(), EngineError> {
+pub(crate) fn check<T: Real>(program: &Program, state: &State<T>, feed: &Feed<T>) -> Result<(), EngineError> {
     let size = |what: &str, expected: usize, found: usize| {
         if expected == found {
             return Ok(());

@@ -1,1 +1,239 @@
-//! Native kernels of this family.
+//! Pooling in vectors over channels; one task takes some images.
+
+use crate::Window;
+use crate::native::{Context, PART, add_columns, multiversion};
+use sooner_base::Shape;
+
+/// Channels whose winners are kept at a time.
+const CHANNELS: usize = 64;
+
+/// The sizes of a pooling: input `[N, H, W, C]`, output `[N, H', W', C]`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Pooling {
+    window: Window,
+    input: [usize; 2],
+    output: [usize; 2],
+    channels: usize,
+}
+
+impl Pooling {
+    /// A pooling of an input `[N, H, W, C]` by this window.
+    pub(crate) fn new(window: &Window, input: &Shape) -> Pooling {
+        let extent = [input[1], input[2]];
+        let output = window.output(extent).expect("the graph has checked that the window fits");
+        Pooling { window: *window, input: extent, output, channels: input[3] }
+    }
+
+    fn input_len(&self) -> usize {
+        self.input[0] * self.input[1] * self.channels
+    }
+
+    fn output_len(&self) -> usize {
+        self.output[0] * self.output[1] * self.channels
+    }
+
+    /// Rows or columns of the input that window `at` covers.
+    fn covered(&self, d: usize, at: usize) -> std::ops::Range<usize> {
+        let start = at * self.window.stride[d];
+        let end = start + self.window.kernel[d];
+        let pad = self.window.pad_low[d];
+        start.saturating_sub(pad).min(self.input[d])..end.saturating_sub(pad).min(self.input[d])
+    }
+
+    /// Calls `visit` for every output position of an image, with its offset and its covered rows and columns.
+    #[inline(always)]
+    fn each(&self, mut visit: impl FnMut(usize, std::ops::Range<usize>, std::ops::Range<usize>)) {
+        for i in 0..self.output[0] {
+            for j in 0..self.output[1] {
+                let at = (i * self.output[1] + j) * self.channels;
+                visit(at, self.covered(0, i), self.covered(1, j));
+            }
+        }
+    }
+
+    /// Calls `run` for groups of images with their part of `out`, whose images have `out_len` values, and the range of
+    /// the same images in a tensor whose images have `other_len`.
+    fn images(
+        &self,
+        cx: &Context,
+        out: &mut [f32],
+        [out_len, other_len]: [usize; 2],
+        run: &(dyn Fn(std::ops::Range<usize>, &mut [f32]) + Sync),
+    ) {
+        if out_len == 0 {
+            return;
+        }
+        let images = (PART / out_len.max(other_len).max(1)).max(1);
+        cx.pool.parts(out, images * out_len, &|task, out| {
+            let first = task.index * images;
+            run(first * other_len..(first + out.len() / out_len) * other_len, out);
+        });
+    }
+}
+
+/// x `[N, H, W, C]` -> y `[N, H', W', C]`: the largest value of each window, NaN if it holds one.
+pub(crate) fn max(cx: &Context, p: &Pooling, x: &[f32], y: &mut [f32]) {
+    p.images(cx, y, [p.output_len(), p.input_len()], &|range, y| max_images(cx.isa, p, &x[range], y));
+}
+
+/// x `[N, H, W, C]`, dy `[N, H', W', C]` -> dx: dy at the first of the largest values of each window.
+pub(crate) fn max_grad(cx: &Context, p: &Pooling, [x, dy]: [&[f32]; 2], dx: &mut [f32]) {
+    let input = p.input_len();
+    p.images(cx, dx, [input, p.output_len()], &|range, dx| {
+        let first = range.start.checked_div(p.output_len()).unwrap_or(0) * input;
+        max_grad_images(cx.isa, p, [&x[first..first + dx.len()], &dy[range]], dx);
+    });
+}
+
+/// x `[N, H, W, C]` -> y `[N, H', W', C]`: the mean of each window's positions inside the image.
+pub(crate) fn avg(cx: &Context, p: &Pooling, x: &[f32], y: &mut [f32]) {
+    p.images(cx, y, [p.output_len(), p.input_len()], &|range, y| avg_images(cx.isa, p, &x[range], y));
+}
+
+/// dy `[N, H', W', C]` -> dx `[N, H, W, C]`.
+pub(crate) fn avg_grad(cx: &Context, p: &Pooling, dy: &[f32], dx: &mut [f32]) {
+    p.images(cx, dx, [p.input_len(), p.output_len()], &|range, dx| {
+        avg_grad_images(cx.isa, p, &dy[range], dx)
+    });
+}
+
+multiversion! {
+    fn max_images(p: &Pooling, x: &[f32], y: &mut [f32]) {
+        for (x, y) in x.chunks_exact(p.input_len()).zip(y.chunks_exact_mut(p.output_len())) {
+            p.each(|at, rows, columns| {
+                let y = &mut y[at..at + p.channels];
+                let mut first = true;
+                for h in rows {
+                    for w in columns.clone() {
+                        let x = &x[(h * p.input[1] + w) * p.channels..][..p.channels];
+                        if first {
+                            y.copy_from_slice(x);
+                        } else {
+                            for (y, &x) in y.iter_mut().zip(x) {
+                                // Not `x > y`: a NaN on either side must win.
+                                *y = if x <= *y || y.is_nan() { *y } else { x };
+                            }
+                        }
+                        first = false;
+                    }
+                }
+            });
+        }
+    }
+
+    fn max_grad_images(p: &Pooling, operands: [&[f32]; 2], dx: &mut [f32]) {
+        let [x, dy] = operands;
+        dx.fill(0.0);
+        let images = x.chunks_exact(p.input_len()).zip(dx.chunks_exact_mut(p.input_len()));
+        for ((x, dx), dy) in images.zip(dy.chunks_exact(p.output_len())) {
+            p.each(|at, rows, columns| {
+                for c in (0..p.channels).step_by(CHANNELS) {
+                    let count = CHANNELS.min(p.channels - c);
+                    let dy = &dy[at + c..at + c + count];
+                    let mut best = [f32::NEG_INFINITY; CHANNELS];
+                    let mut winner = [0u32; CHANNELS];
+                    let mut number = 0;
+                    for h in rows.clone() {
+                        for w in columns.clone() {
+                            let x = &x[(h * p.input[1] + w) * p.channels + c..][..count];
+                            for i in 0..count {
+                                let wins = number == 0 || !(x[i] <= best[i] || best[i].is_nan());
+                                best[i] = if wins { x[i] } else { best[i] };
+                                winner[i] = if wins { number } else { winner[i] };
+                            }
+                            number += 1;
+                        }
+                    }
+                    number = 0;
+                    for h in rows.clone() {
+                        for w in columns.clone() {
+                            let dx = &mut dx[(h * p.input[1] + w) * p.channels + c..][..count];
+                            for i in 0..count {
+                                dx[i] += if winner[i] == number { dy[i] } else { 0.0 };
+                            }
+                            number += 1;
+                        }
+                    }
+                }
+            });
+        }
+    }
+
+    fn avg_images(p: &Pooling, x: &[f32], y: &mut [f32]) {
+        for (x, y) in x.chunks_exact(p.input_len()).zip(y.chunks_exact_mut(p.output_len())) {
+            p.each(|at, rows, columns| {
+                let y = &mut y[at..at + p.channels];
+                let scale = 1.0 / (rows.len() * columns.len()) as f32;
+                y.fill(0.0);
+                for h in rows {
+                    for w in columns.clone() {
+                        let x = &x[(h * p.input[1] + w) * p.channels..][..p.channels];
+                        for (y, x) in y.iter_mut().zip(x) {
+                            *y += x;
+                        }
+                    }
+                }
+                y.iter_mut().for_each(|y| *y *= scale);
+            });
+        }
+    }
+
+    fn avg_grad_images(p: &Pooling, dy: &[f32], dx: &mut [f32]) {
+        dx.fill(0.0);
+        for (dy, dx) in dy.chunks_exact(p.output_len()).zip(dx.chunks_exact_mut(p.input_len())) {
+            p.each(|at, rows, columns| {
+                let dy = &dy[at..at + p.channels];
+                let scale = 1.0 / (rows.len() * columns.len()) as f32;
+                for h in rows {
+                    for w in columns.clone() {
+                        let dx = &mut dx[(h * p.input[1] + w) * p.channels..][..p.channels];
+                        for (dx, dy) in dx.iter_mut().zip(dy) {
+                            *dx += dy * scale;
+                        }
+                    }
+                }
+            });
+        }
+    }
+}
+
+/// x `[N, P, C]` -> y `[N, C]`: the mean over the P positions.
+pub(crate) fn global_avg(cx: &Context, x: &[f32], [positions, channels]: [usize; 2], y: &mut [f32]) {
+    if channels == 0 {
+        return;
+    }
+    let images = (PART / (positions * channels)).max(1);
+    cx.pool.parts(y, images * channels, &|task, y| {
+        for (n, y) in y.chunks_exact_mut(channels).enumerate() {
+            let image = (task.index * images + n) * positions * channels;
+            y.fill(0.0);
+            add_columns(cx.isa, &x[image..image + positions * channels], y);
+            y.iter_mut().for_each(|v| *v /= positions as f32);
+        }
+    });
+}
+
+/// dy `[N, C]` -> dx `[N, P, C]`.
+pub(crate) fn global_avg_grad(cx: &Context, dy: &[f32], [positions, channels]: [usize; 2], dx: &mut [f32]) {
+    let image = positions * channels;
+    if image == 0 {
+        return;
+    }
+    let images = (PART / image).max(1);
+    cx.pool.parts(dx, images * image, &|task, dx| {
+        for (n, dx) in dx.chunks_exact_mut(image).enumerate() {
+            let dy = &dy[(task.index * images + n) * channels..][..channels];
+            spread(cx.isa, dy, 1.0 / positions as f32, dx);
+        }
+    });
+}
+
+multiversion! {
+    fn spread(dy: &[f32], scale: f32, dx: &mut [f32]) {
+        for dx in dx.chunks_exact_mut(dy.len()) {
+            for (dx, dy) in dx.iter_mut().zip(dy) {
+                *dx = dy * scale;
+            }
+        }
+    }
+}

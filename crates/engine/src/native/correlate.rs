@@ -1,0 +1,421 @@
+//! Convolutions without an im2col copy: the core of convolution, of its gradient by the input, and of matrix products.
+//!
+//! x: images `[N, H, W, C]`; w: taps `[TH, TW, C, K]`, packed; y: N results of `[I, J, K]` with strides of their own.
+//! `y[n, i, j, :] (+)= sum over a, b, c of x[n, i s + a + o, j t + b + p, c] w[a, b, c, :]`, where x is 0 outside.
+//!
+//! A task takes a group of images that fits the second-level cache, padded. For a panel of columns of y and a block of
+//! products whose part of w fits the first-level cache, it goes over all pixels of the group, a tile at a time.
+
+#![allow(unsafe_code)]
+
+use super::context::Context;
+use super::padded::Padding;
+use super::pool::Disjoint;
+use super::simd::Isa;
+use super::tile::{
+    MAX_ROWS, MAX_WIDTH, Panel, Reading, Start, Tile, TileFn, kernels, packed_columns, panels, split, wide,
+};
+
+/// Values of packed w that should stay in the first-level cache while pixels pass by (32 KiB).
+const NEAR: usize = 8192;
+/// Values of padded images that should stay in the second-level cache (512 KiB).
+const GROUP: usize = 128 * 1024;
+/// Pixels that make a task worth its loads of w.
+const PIXELS: usize = 256;
+/// Tasks that keep several threads evenly busy.
+const TASKS: usize = 16;
+
+/// Where results go: element (n, i, j, k) at offset + n image + i row + j column + k.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Strides {
+    pub(crate) offset: usize,
+    pub(crate) image: usize,
+    pub(crate) row: usize,
+    pub(crate) column: usize,
+}
+
+/// Rows of w in the order in which they are packed, by where they are found: `count` rows `row` apart, the columns of
+/// a row `column` apart, from `start`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WeightRows {
+    pub(crate) start: usize,
+    pub(crate) count: usize,
+    pub(crate) row: usize,
+    pub(crate) column: usize,
+}
+
+/// The sizes of a correlation, in the letters above.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Geometry {
+    pub(crate) images: usize,
+    /// H, W
+    pub(crate) source: [usize; 2],
+    /// C
+    pub(crate) depth: usize,
+    /// TH, TW
+    pub(crate) taps: [usize; 2],
+    /// s, t
+    pub(crate) stride: [usize; 2],
+    /// o, p
+    pub(crate) origin: [isize; 2],
+    /// I, J
+    pub(crate) output: [usize; 2],
+    /// K
+    pub(crate) width: usize,
+    pub(crate) target: Strides,
+}
+
+impl Geometry {
+    /// x: `[M, C]`, w: `[C, K]`, y: `[M, K]`: as images of one row, so that tasks have something to divide.
+    pub(crate) fn product([rows, depth, width]: [usize; 3]) -> Geometry {
+        let run = rows.min(PIXELS);
+        Geometry {
+            images: rows.div_ceil(run.max(1)),
+            source: [1, run],
+            depth,
+            taps: [1, 1],
+            stride: [1, 1],
+            origin: [0, 0],
+            output: [1, run],
+            width,
+            target: Strides { offset: 0, image: run * width, row: run * width, column: width },
+        }
+    }
+
+    pub(super) fn padding(&self) -> Padding {
+        Padding {
+            image: self.source,
+            depth: self.depth,
+            padded: Padding::extent(self.output, self.taps, self.stride),
+            origin: self.origin,
+        }
+    }
+}
+
+/// A run of products: `segments` (positions in the plan's list) of `length` each, whose rows of packed w start at `row`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Block {
+    segments: [usize; 2],
+    length: usize,
+    row: usize,
+}
+
+/// How a correlation is computed.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Correlation {
+    geometry: Geometry,
+    padding: Padding,
+    direct: bool,
+    panels: Vec<Panel>,
+    weights: Vec<WeightRows>,
+    segments: Vec<usize>,
+    blocks: Vec<Block>,
+    /// Rows of w: products in one sum.
+    products: usize,
+    /// Images in a task.
+    group: usize,
+    /// Tasks that share a group, each with some of the panels.
+    shares: usize,
+    /// All pixels there are; less than images times pixels of an image if the last image is cut short.
+    positions: usize,
+}
+
+/// What is done to results before they are written for the last time.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Epilogue<'a> {
+    /// Added to every pixel: one value a column.
+    pub(crate) bias: Option<&'a [f32]>,
+    /// Negative results become 0.
+    pub(crate) relu: bool,
+}
+
+impl Correlation {
+    /// Plans a correlation whose w has these rows; `positions` pixels exist in all.
+    pub(crate) fn new(
+        geometry: Geometry,
+        weights: Vec<WeightRows>,
+        positions: usize,
+        isa: Isa,
+    ) -> Correlation {
+        let padding = geometry.padding();
+        let direct = padding.is_inside();
+        let panels = panels(isa, geometry.width, wide(isa, Reading::Rows));
+        let widest = panels.iter().map(|p| p.width).max().unwrap_or(1);
+        let columns = if direct { geometry.source[1] } else { padding.padded[1] };
+        let pitch = columns * geometry.depth;
+        let run = geometry.taps[1] * geometry.depth;
+        let (segments, blocks) = blocks(geometry.taps[0], run, pitch, NEAR / widest);
+        let products = geometry.taps[0] * run;
+        debug_assert_eq!(products, weights.iter().map(|w| w.count).sum::<usize>());
+
+        let pixels = geometry.output[0] * geometry.output[1];
+        let fits = GROUP / padding.len().max(1);
+        let group = PIXELS.div_ceil(pixels.max(1)).min(fits).clamp(1, geometry.images.max(1));
+        let groups = geometry.images.div_ceil(group).max(1);
+        let shares = TASKS.div_ceil(groups).clamp(1, panels.len().max(1));
+        Correlation {
+            geometry,
+            padding,
+            direct,
+            panels,
+            weights,
+            segments,
+            blocks,
+            products,
+            group,
+            shares,
+            positions,
+        }
+    }
+
+    /// Values of workspace that [`Correlation::run`] takes: packed w, and a padded bias.
+    pub(crate) fn workspace(&self) -> usize {
+        (self.products + 1) * packed_columns(&self.panels)
+    }
+
+    /// Values of scratch that each thread needs.
+    pub(crate) fn scratch(&self) -> usize {
+        if self.direct { 0 } else { self.group * self.padding.len() }
+    }
+
+    /// Computes y. Elements of `y` that are not in the target are left alone.
+    pub(crate) fn run(
+        &self,
+        cx: &mut Context,
+        [x, w]: [&[f32]; 2],
+        epilogue: Epilogue,
+        y: &mut [f32],
+        workspace: &mut [f32],
+    ) {
+        if self.positions == 0 || self.geometry.width == 0 {
+            return;
+        }
+        self.check([x.len(), w.len(), y.len()]);
+        let columns = packed_columns(&self.panels);
+        let (packed, bias) = workspace[..self.workspace()].split_at_mut(self.products * columns);
+        self.pack(cx, w, packed);
+        if let Some(values) = epilogue.bias {
+            // Padding follows the last column only, since every panel but the last is full.
+            bias[..values.len()].copy_from_slice(values);
+            bias[values.len()..].fill(0.0);
+        }
+        let bias: Option<&[f32]> = epilogue.bias.is_some().then_some(bias);
+        let y = Disjoint::new(y);
+        let isa = cx.isa;
+        let g = &self.geometry;
+        let groups = g.images.div_ceil(self.group);
+        let image = g.source[0] * g.source[1] * g.depth;
+        cx.run(groups * self.shares, &|task, scratch| {
+            let (group, share) = (task.index / self.shares, task.index % self.shares);
+            let first = group * self.group;
+            let images = self.group.min(g.images - first);
+            let from = &x[first * image..];
+            let job = Job {
+                plan: self,
+                packed,
+                bias,
+                relu: epilogue.relu,
+                y,
+                x: if self.direct { from } else { self.pad(from, images, scratch) },
+                first,
+                images,
+            };
+            let bound = |s: usize| s * self.panels.len() / self.shares;
+            for panel in &self.panels[bound(share)..bound(share + 1)] {
+                job.panel(isa, panel);
+            }
+        });
+    }
+
+    /// Panics if an operand is too short for what the kernels will address.
+    fn check(&self, [x, w, y]: [usize; 3]) {
+        let g = &self.geometry;
+        let [rows, columns] = g.output;
+        assert!(self.positions <= g.images * rows * columns);
+        // A last image that is cut short has one row.
+        assert!(rows == 1 || self.positions == g.images * rows * columns);
+        let last = if rows == 1 { (self.positions - 1) % columns } else { columns - 1 };
+        let end = g.target.offset
+            + (g.images - 1) * g.target.image
+            + (rows - 1) * g.target.row
+            + last * g.target.column
+            + g.width;
+        assert!(end <= y, "results end at {end}, memory at {y}");
+        let image = g.source[0] * g.source[1] * g.depth;
+        let needed = if self.is_cut() { self.positions * g.depth } else { g.images * image };
+        assert!(needed <= x, "images end at {needed}, memory at {x}");
+        for rows in self.weights.iter().filter(|r| r.count > 0) {
+            let end = rows.start + (rows.count - 1) * rows.row + (g.width - 1) * rows.column;
+            assert!(end < w, "weights end at {end}, memory at {w}");
+        }
+    }
+
+    fn is_cut(&self) -> bool {
+        self.positions < self.geometry.images * self.geometry.output[0] * self.geometry.output[1]
+    }
+
+    fn pad<'s>(&self, from: &[f32], images: usize, scratch: &'s mut [f32]) -> &'s [f32] {
+        let [image, padded] =
+            [self.padding.image[0] * self.padding.image[1] * self.padding.depth, self.padding.len()];
+        for i in 0..images {
+            self.padding.copy(&from[i * image..(i + 1) * image], &mut scratch[i * padded..(i + 1) * padded]);
+        }
+        &scratch[..images * padded]
+    }
+
+    /// Values of one image, and of one row of an image, as the kernels read them.
+    fn pitch(&self) -> [usize; 2] {
+        let [rows, columns] = if self.direct { self.geometry.source } else { self.padding.padded };
+        [rows * columns * self.geometry.depth, columns * self.geometry.depth]
+    }
+
+    /// Copies w: panel after panel, in each the rows in order, in each the panel's columns and zeros as padding.
+    fn pack(&self, cx: &mut Context, w: &[f32], packed: &mut [f32]) {
+        /// Rows and columns of a square that is transposed at a time, so that both sides stay in the cache.
+        const SQUARE: usize = 16;
+        let packed = Disjoint::new(packed);
+        let tasks = self.panels.len() * self.weights.len();
+        cx.pool.run(tasks, &|task| {
+            let panel = &self.panels[task.index / self.weights.len()];
+            let part = task.index % self.weights.len();
+            let rows = self.weights[part];
+            let before: usize = self.weights[..part].iter().map(|w| w.count).sum();
+            let start = panel.packed * self.products + before * panel.width;
+            // SAFETY: panels and their parts have places of their own.
+            let out = unsafe { packed.range(start, rows.count * panel.width) };
+            let base = rows.start + panel.column * rows.column;
+            if rows.column == 1 {
+                for (r, out) in out.chunks_exact_mut(panel.width).enumerate() {
+                    let from = base + r * rows.row;
+                    out[..panel.columns].copy_from_slice(&w[from..from + panel.columns]);
+                    out[panel.columns..].fill(0.0);
+                }
+                return;
+            }
+            for first in (0..rows.count).step_by(SQUARE) {
+                let last = rows.count.min(first + SQUARE);
+                for j in 0..panel.width {
+                    for r in first..last {
+                        let inside = j < panel.columns;
+                        out[r * panel.width + j] =
+                            if inside { w[base + r * rows.row + j * rows.column] } else { 0.0 };
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// One task: a group of images.
+struct Job<'a> {
+    plan: &'a Correlation,
+    packed: &'a [f32],
+    bias: Option<&'a [f32]>,
+    relu: bool,
+    y: Disjoint<'a>,
+    x: &'a [f32],
+    first: usize,
+    images: usize,
+}
+
+impl Job<'_> {
+    fn panel(&self, isa: Isa, panel: &Panel) {
+        let plan = self.plan;
+        let g = &plan.geometry;
+        let kernels = kernels(isa, Reading::Rows, panel.vectors);
+        let pitch = plan.pitch();
+        let per_image = g.output[0] * g.output[1];
+        for (number, block) in plan.blocks.iter().enumerate() {
+            let start = match self.bias {
+                _ if number > 0 => Start::Add,
+                Some(bias) => Start::Bias(bias[panel.packed..].as_ptr()),
+                None => Start::Zero,
+            };
+            let b = &self.packed[panel.packed * plan.products + block.row * panel.width..];
+            let tile = Tile {
+                a: self.x.as_ptr(),
+                stride: g.stride[1] * g.depth,
+                segments: &plan.segments[block.segments[0]..block.segments[1]],
+                length: block.length,
+                b: b.as_ptr(),
+                c: self.y.pointer(),
+                c_stride: g.target.column,
+                start,
+                relu: self.relu && number + 1 == plan.blocks.len(),
+            };
+            for n in 0..self.images {
+                for i in 0..g.output[0] {
+                    let rest = plan.positions - (self.first + n) * per_image - i * g.output[1];
+                    let a = n * pitch[0] + i * g.stride[0] * pitch[1];
+                    let c =
+                        g.target.offset + (self.first + n) * g.target.image + i * g.target.row + panel.column;
+                    split(g.output[1].min(rest), kernels.len(), |at, rows| {
+                        // SAFETY: `check` has seen that all images, results and weights are in memory; a tile stays
+                        // within a row of pixels, whose windows the padded extent covers. Tasks write different images
+                        // or panels.
+                        unsafe {
+                            let tile = Tile {
+                                a: tile.a.add(a + at * tile.stride),
+                                c: tile.c.add(c + at * g.target.column),
+                                ..tile
+                            };
+                            call(kernels[rows - 1], &tile, panel, rows);
+                        }
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// Calls a kernel on a tile whose panel may be wider than what exists of C.
+///
+/// # Safety
+/// As for [`TileFn`], except that C has only the panel's columns.
+pub(crate) unsafe fn call(kernel: TileFn, tile: &Tile, panel: &Panel, rows: usize) {
+    if panel.columns == panel.width {
+        // SAFETY: handed on to the caller.
+        return unsafe { kernel(tile) };
+    }
+    let mut whole = [0f32; MAX_ROWS * MAX_WIDTH];
+    for i in 0..rows {
+        // SAFETY: row i of C has the panel's columns, which are fewer than the row of `whole`.
+        unsafe {
+            let c = std::slice::from_raw_parts(tile.c.add(i * tile.c_stride), panel.columns);
+            if tile.start == Start::Add {
+                whole[i * panel.width..][..panel.columns].copy_from_slice(c);
+            }
+        }
+    }
+    // SAFETY: `whole` has room for the largest tile; the rest is handed on to the caller.
+    unsafe { kernel(&Tile { c: whole.as_mut_ptr(), c_stride: panel.width, ..*tile }) };
+    for i in 0..rows {
+        // SAFETY: as above.
+        let c = unsafe { std::slice::from_raw_parts_mut(tile.c.add(i * tile.c_stride), panel.columns) };
+        c.copy_from_slice(&whole[i * panel.width..][..panel.columns]);
+    }
+}
+
+/// Cuts the products of `taps` rows of `run` values, `pitch` apart in the image, into blocks of at most `most`.
+fn blocks(taps: usize, run: usize, pitch: usize, most: usize) -> (Vec<usize>, Vec<Block>) {
+    let mut segments = vec![];
+    let mut blocks = vec![];
+    if taps * run == 0 {
+        // One empty block, so that results are written all the same.
+        blocks.push(Block { segments: [0, 0], length: 0, row: 0 });
+    } else if run <= most {
+        segments.extend((0..taps).map(|tap| tap * pitch));
+        split(taps, most / run, |start, count| {
+            blocks.push(Block { segments: [start, start + count], length: run, row: start * run });
+        });
+    } else {
+        for tap in 0..taps {
+            split(run, most, |start, length| {
+                let at = segments.len();
+                segments.push(tap * pitch + start);
+                blocks.push(Block { segments: [at, at + 1], length, row: tap * run + start });
+            });
+        }
+    }
+    (segments, blocks)
+}

@@ -1,0 +1,187 @@
+//! Runs programs: everything is decided and allocated when a program is compiled; a run only computes.
+
+#![allow(unsafe_code)]
+
+use super::context::Context;
+use super::kernel::{MAX_ARGS, Operands};
+use super::lower::{Lowered, Source, Step, Value, lower};
+use super::memory::Arena;
+use super::plan::{Place, Placed, Plan, plan};
+use super::pool::{Disjoint, Pool};
+use super::simd::{Isa, Kernels};
+use super::update;
+use crate::{EngineError, Feed, NodeId, Program, State, Update, naive};
+use sooner_base::{Bytes, Clock, Seconds};
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+/// How a program is run natively.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NativeOptions {
+    /// Threads that compute, the caller's included.
+    pub threads: NonZeroUsize,
+    /// Which kernels to run. The choice decides the last bits of results; the number of threads does not.
+    pub kernels: Kernels,
+}
+
+/// A program compiled for this machine.
+#[derive(Debug)]
+pub struct Native {
+    program: Program,
+    low: Lowered,
+    plan: Plan,
+    arena: Arena,
+    scratch: Arena,
+    pool: Arc<Pool>,
+    isa: Isa,
+}
+
+/// What one operation of a program took in one run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OpTime {
+    /// The operation; where several are fused, the last. Updates of variables are `update`.
+    pub op: &'static str,
+    /// The node that holds its result; none for updates.
+    pub node: Option<NodeId>,
+    /// Wall time.
+    pub seconds: Seconds,
+}
+
+impl Native {
+    /// Compiles a program, with threads of its own. Fails if this machine cannot execute the kernels asked for.
+    pub fn compile(program: &Program, options: &NativeOptions) -> Result<Native, EngineError> {
+        Native::compile_on(program, options.kernels, Arc::new(Pool::new(options.threads)))
+    }
+
+    /// Compiles a program for threads that it may share with others; programs that share them take turns.
+    pub fn compile_on(program: &Program, kernels: Kernels, pool: Arc<Pool>) -> Result<Native, EngineError> {
+        let isa = kernels.resolve()?;
+        let low = lower(program, isa);
+        let plan = plan(&low);
+        let arena = Arena::new(plan.len);
+        let each = low.steps.iter().map(|s| s.kernel.scratch()).max().unwrap_or(0);
+        // Whole cache lines for each thread, and one between them that nobody writes.
+        let each = each.next_multiple_of(super::memory::LINE) + super::memory::LINE;
+        let scratch = Arena::new(each * pool.threads());
+        Ok(Native { program: program.clone(), low, plan, arena, scratch, pool, isa })
+    }
+
+    /// Computes the program's values, then changes the state by its updates in order. Fails before any change if the
+    /// feed or the state does not fit the program, or a label is not a class. Allocates nothing.
+    pub fn run(&mut self, state: &mut State, feed: &Feed) -> Result<(), EngineError> {
+        naive::check(&self.program, state, feed)?;
+        for at in 0..self.low.steps.len() {
+            self.step(at, state, feed);
+        }
+        for at in 0..self.program.updates.len() {
+            self.update(at, state, feed);
+        }
+        Ok(())
+    }
+
+    /// Runs like [`Native::run`] and says what each operation took, in order.
+    pub fn run_timed(
+        &mut self,
+        state: &mut State,
+        feed: &Feed,
+        clock: &dyn Clock,
+    ) -> Result<Vec<OpTime>, EngineError> {
+        naive::check(&self.program, state, feed)?;
+        let mut times = Vec::with_capacity(self.low.steps.len() + 1);
+        let mut before = clock.now();
+        let mut lap = |op, node| {
+            let now = clock.now();
+            times.push(OpTime { op, node, seconds: now - before });
+            before = now;
+        };
+        for at in 0..self.low.steps.len() {
+            self.step(at, state, feed);
+            let node = self.low.steps[at].node;
+            lap(self.program.graph.node(node).op.name(), Some(node));
+        }
+        for at in 0..self.program.updates.len() {
+            self.update(at, state, feed);
+        }
+        lap("update", None);
+        Ok(times)
+    }
+
+    /// The values of the program's output number `index` in the last run; zeros before the first.
+    pub fn output(&self, index: usize) -> &[f32] {
+        let place = self.plan.place(&self.low.outputs[index]).expect("outputs are results of steps");
+        &self.arena.values()[place.start..place.start + place.len]
+    }
+
+    /// The kernels that run, for the record: a name that decides the bits of results together with the program.
+    pub fn kernels(&self) -> &'static str {
+        self.isa.name()
+    }
+
+    /// Memory held besides the state: values between operations, workspace, and the threads' scratch.
+    pub fn resident_bytes(&self) -> Bytes {
+        Bytes(4 * (self.arena.len() + self.scratch.len()) as u64)
+    }
+
+    fn step(&mut self, at: usize, state: &State, feed: &Feed) {
+        let Step { kernel, args, .. } = &self.low.steps[at];
+        let Placed { out, workspace, in_place } = &self.plan.steps[at];
+        let memory = Disjoint::new(self.arena.values_mut());
+        // SAFETY: the plan gives the result, the workspace and every operand of a step, except the one that the result
+        // overwrites and that is not handed on, places that do not overlap; results of earlier steps are only read.
+        let part = |place: &Place| unsafe { memory.range(place.start, place.len) };
+        let mut operands = Operands { reals: [None; MAX_ARGS], labels: feed.labels };
+        for (i, value) in args.iter().enumerate().filter(|(i, _)| *in_place != Some(*i)) {
+            operands.reals[i] = match value.source {
+                Source::Step(_) => self.plan.place(value).map(|place| &*part(&place)),
+                _ => given(value, state, feed),
+            };
+        }
+        let mut cx = Context::new(&self.pool, self.isa, self.scratch.values_mut());
+        kernel.run(&mut cx, &operands, part(out), part(workspace));
+    }
+
+    fn update(&mut self, at: usize, state: &mut State, feed: &Feed) {
+        let place =
+            self.plan.place(&self.low.operands[at]).expect("operands of updates are results of steps");
+        let operand = &self.arena.values()[place.start..place.start + place.len];
+        match &self.program.updates[at] {
+            Update::RunningStats { var, rate, count, .. } => {
+                update::running_stats(operand, [*rate, *count as f64], &mut state.values[var.index()]);
+            }
+            Update::Sgd(sgd) => {
+                let number = |id: NodeId| {
+                    let value = self.low.values[id.index()].expect("scalars of updates are computed");
+                    match self.plan.place(&value) {
+                        Some(place) => self.arena.values()[place.start],
+                        None => given(&value, state, feed).expect("a scalar is real")[0],
+                    }
+                };
+                let numbers = [sgd.learning_rate, sgd.momentum, sgd.weight_decay].map(number);
+                update::descend(&self.pool, self.isa, sgd, numbers, operand, state);
+            }
+        }
+    }
+
+    /// Fills all memory with NaN, so that a test sees whether results depend on leftovers.
+    #[cfg(test)]
+    pub(crate) fn poison(&mut self) {
+        self.arena.values_mut().fill(f32::NAN);
+        self.scratch.values_mut().fill(f32::NAN);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.plan
+    }
+}
+
+/// A value that is given from outside; labels are no real values.
+fn given<'a>(value: &Value, state: &'a State, feed: &Feed<'a>) -> Option<&'a [f32]> {
+    let whole = match value.source {
+        Source::Features => feed.features,
+        Source::Scalars => feed.scalars,
+        Source::Var(var) => &state.values[var],
+        Source::Step(_) | Source::Labels => return None,
+    };
+    Some(&whole[value.start..value.start + value.len])
+}

@@ -1,0 +1,144 @@
+//! The kernels of the native executor behind one call.
+
+use super::columns::total;
+use super::context::Context;
+use super::correlate::{Correlation, Epilogue};
+use super::weight_gradient::WeightGradient;
+use crate::ops::conv2d::native::GradInput;
+use crate::ops::pool::native::Pooling;
+use crate::ops::{activation, elementwise, linear, loss, normalize, pool};
+
+/// A kernel with what it planned for its shapes. Operands are those of the operation of the same name; a fused bias
+/// comes last.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Kernel {
+    Correlate { plan: Correlation, bias: bool, relu: bool },
+    ConvGradInput(GradInput),
+    GradWeight(WeightGradient),
+    AddBias { relu: bool },
+    BiasGrad,
+    BatchStats,
+    Normalize { eps: f32, relu: bool },
+    NormalizeGradSums { eps: f32 },
+    NormalizeGradInput { eps: f32 },
+    NormalizeGradInputFixed { eps: f32 },
+    Relu,
+    ReluGrad,
+    MaxPool(Pooling),
+    MaxPoolGrad(Pooling),
+    AvgPool(Pooling),
+    AvgPoolGrad(Pooling),
+    GlobalAvgPool { positions: usize, channels: usize },
+    GlobalAvgPoolGrad { positions: usize, channels: usize },
+    Add,
+    Scale { factor: f32 },
+    ResizeChannels { from: usize, to: usize },
+    CrossEntropy,
+    CrossEntropyGrad,
+    Correct,
+    Sum,
+    Broadcast,
+    Fill { value: f32 },
+    Copy,
+}
+
+/// What a kernel reads. An operand that the result overwrites in place is `None`.
+pub(crate) struct Operands<'a> {
+    pub(crate) reals: [Option<&'a [f32]>; MAX_ARGS],
+    pub(crate) labels: &'a [u32],
+}
+
+/// Most operands of a kernel.
+pub(crate) const MAX_ARGS: usize = 5;
+
+impl<'a> Operands<'a> {
+    fn real(&self, i: usize) -> &'a [f32] {
+        self.reals[i].expect("only operands that a kernel names in `in_place` are missing")
+    }
+
+    fn reals<const N: usize>(&self, from: usize) -> [&'a [f32]; N] {
+        std::array::from_fn(|i| self.real(from + i))
+    }
+}
+
+impl Kernel {
+    /// Operands that the result may overwrite, if nothing needs them afterwards.
+    pub(crate) fn in_place(&self) -> &'static [usize] {
+        match self {
+            Kernel::AddBias { .. } | Kernel::Normalize { .. } | Kernel::Relu | Kernel::Scale { .. } => &[0],
+            Kernel::NormalizeGradInput { .. } | Kernel::NormalizeGradInputFixed { .. } => &[0],
+            Kernel::ReluGrad => &[1],
+            Kernel::Add => &[0, 1],
+            _ => &[],
+        }
+    }
+
+    /// Values of scratch that each thread needs.
+    pub(crate) fn scratch(&self) -> usize {
+        match self {
+            Kernel::Correlate { plan, .. } => plan.scratch(),
+            Kernel::ConvGradInput(plan) => plan.scratch(),
+            Kernel::GradWeight(plan) => plan.scratch(),
+            _ => 0,
+        }
+    }
+
+    /// Computes the result from operands, with leftovers of anything in `out`, in the workspace and in scratch.
+    pub(crate) fn run(&self, cx: &mut Context, x: &Operands, out: &mut [f32], workspace: &mut [f32]) {
+        match self {
+            Kernel::Correlate { plan, bias, relu } => {
+                let bias = bias.then(|| x.real(2));
+                plan.run(cx, x.reals(0), Epilogue { bias, relu: *relu }, out, workspace);
+            }
+            Kernel::ConvGradInput(plan) => plan.run(cx, x.reals(0), out, workspace),
+            Kernel::GradWeight(plan) => plan.run(cx, x.reals(0), out, workspace),
+            Kernel::AddBias { relu } => linear::native::add_bias(cx, x.reals[0], x.real(1), *relu, out),
+            Kernel::BiasGrad => linear::native::bias_grad(cx, x.real(0), out, workspace),
+            Kernel::BatchStats => normalize::native::batch_stats(cx, x.real(0), out, workspace),
+            Kernel::Normalize { eps, relu } => {
+                normalize::native::normalize(cx, x.reals[0], x.reals(1), (*eps, *relu), out, workspace);
+            }
+            Kernel::NormalizeGradSums { eps } => {
+                normalize::native::grad_sums(cx, x.reals(0), *eps, out, workspace);
+            }
+            Kernel::NormalizeGradInput { eps } => {
+                normalize::native::grad_input(cx, x.reals[0], x.reals(1), *eps, out, workspace);
+            }
+            Kernel::NormalizeGradInputFixed { eps } => {
+                normalize::native::grad_input_fixed(cx, x.reals[0], x.reals(1), *eps, out, workspace);
+            }
+            Kernel::Relu => activation::native::relu(cx, x.reals[0], out),
+            Kernel::ReluGrad => activation::native::relu_grad(cx, x.real(0), x.reals[1], out),
+            Kernel::MaxPool(p) => pool::native::max(cx, p, x.real(0), out),
+            Kernel::MaxPoolGrad(p) => pool::native::max_grad(cx, p, x.reals(0), out),
+            Kernel::AvgPool(p) => pool::native::avg(cx, p, x.real(0), out),
+            Kernel::AvgPoolGrad(p) => pool::native::avg_grad(cx, p, x.real(0), out),
+            Kernel::GlobalAvgPool { positions, channels } => {
+                pool::native::global_avg(cx, x.real(0), [*positions, *channels], out);
+            }
+            Kernel::GlobalAvgPoolGrad { positions, channels } => {
+                pool::native::global_avg_grad(cx, x.real(0), [*positions, *channels], out);
+            }
+            Kernel::Add => {
+                // The sum commutes, exactly: whichever operand is still there is the other one.
+                let (a, b) = if x.reals[1].is_some() { (0, 1) } else { (1, 0) };
+                elementwise::native::add(cx, x.reals[a], x.real(b), out);
+            }
+            Kernel::Scale { factor } => elementwise::native::scale(cx, x.reals[0], *factor, out),
+            Kernel::ResizeChannels { from, to } => {
+                elementwise::native::resize_channels(cx, x.real(0), [*from, *to], out);
+            }
+            Kernel::CrossEntropy => {
+                loss::native::cross_entropy(cx, x.real(0), x.labels, x.real(2)[0], out);
+            }
+            Kernel::CrossEntropyGrad => {
+                loss::native::cross_entropy_grad(cx, x.real(0), x.labels, x.real(2)[0], x.real(3), out);
+            }
+            Kernel::Correct => loss::native::correct(cx, x.real(0), x.labels, out),
+            Kernel::Sum => out[0] = total(cx, x.real(0), workspace),
+            Kernel::Broadcast => elementwise::native::fill(cx, x.real(0)[0], out),
+            Kernel::Fill { value } => elementwise::native::fill(cx, *value, out),
+            Kernel::Copy => elementwise::native::copy(cx, x.real(0), out),
+        }
+    }
+}

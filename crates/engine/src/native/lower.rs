@@ -1,0 +1,332 @@
+//! From a graph to steps: which operations are computed, which are fused into others, which only rename a value.
+
+use super::columns::{Slices, total_workspace};
+use super::kernel::Kernel;
+use super::simd::Isa;
+use crate::ops::conv2d::native::GradInput;
+use crate::ops::pool::native::Pooling;
+use crate::ops::{conv2d, linear, normalize};
+use crate::{Graph, NodeId, Op, Program, Update};
+
+/// Where the values of a node come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// The step of this number.
+    Step(usize),
+    Features,
+    Labels,
+    Scalars,
+    /// The variable of this number.
+    Var(usize),
+}
+
+/// A value: part of a source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Value {
+    pub(crate) source: Source,
+    pub(crate) start: usize,
+    pub(crate) len: usize,
+}
+
+/// One kernel and its operands.
+#[derive(Debug)]
+pub(crate) struct Step {
+    pub(crate) kernel: Kernel,
+    pub(crate) args: Vec<Value>,
+    /// Values of the result.
+    pub(crate) len: usize,
+    /// Values of workspace, for all threads together.
+    pub(crate) workspace: usize,
+    /// The node whose value the step computes.
+    pub(crate) node: NodeId,
+}
+
+/// A lowered program.
+#[derive(Debug)]
+pub(crate) struct Lowered {
+    pub(crate) steps: Vec<Step>,
+    /// By node: its value, if it is computed or given at all.
+    pub(crate) values: Vec<Option<Value>>,
+    /// The program's outputs, all of them results of steps.
+    pub(crate) outputs: Vec<Value>,
+    /// By update: the value it takes, never a variable, since earlier updates may have changed that.
+    pub(crate) operands: Vec<Value>,
+}
+
+/// Lowers a program for an instruction set.
+pub(crate) fn lower(program: &Program, isa: Isa) -> Lowered {
+    let graph = &program.graph;
+    let needed = needed(program);
+    let fused = Fusion::find(program, &needed);
+    let mut low =
+        Lowered { steps: vec![], values: vec![None; graph.nodes().len()], outputs: vec![], operands: vec![] };
+    for index in 0..graph.nodes().len() {
+        let id = NodeId(index as u32);
+        if needed[index] && fused.into[index].is_none() {
+            low.node(graph, id, &fused, isa);
+        }
+    }
+    for (_, id) in &program.outputs {
+        let value = low.result(*id);
+        low.outputs.push(value);
+    }
+    for update in &program.updates {
+        let id = match update {
+            Update::Sgd(sgd) => sgd.grad,
+            Update::RunningStats { stats, .. } => *stats,
+        };
+        let value = low.result(id);
+        low.operands.push(value);
+    }
+    low
+}
+
+/// The nodes that an update or an output wants, directly or through others.
+fn needed(program: &Program) -> Vec<bool> {
+    let nodes = program.graph.nodes();
+    let mut needed = vec![false; nodes.len()];
+    for id in roots(program) {
+        needed[id.index()] = true;
+    }
+    for index in (0..nodes.len()).rev() {
+        if needed[index] {
+            nodes[index].args.iter().for_each(|arg| needed[arg.index()] = true);
+        }
+    }
+    needed
+}
+
+fn roots(program: &Program) -> Vec<NodeId> {
+    let mut roots: Vec<NodeId> = program.outputs.iter().map(|(_, id)| *id).collect();
+    for update in &program.updates {
+        match update {
+            Update::Sgd(sgd) => {
+                roots.extend([sgd.grad, sgd.learning_rate, sgd.momentum, sgd.weight_decay]);
+            }
+            Update::RunningStats { stats, .. } => roots.push(*stats),
+        }
+    }
+    roots
+}
+
+/// Which nodes are computed by the kernel of another: a bias and a ReLU by the convolution, matrix product or
+/// normalisation before them, if nothing else looks at what lies between.
+struct Fusion {
+    /// By node: the node whose step computes it, the last of its chain.
+    into: Vec<Option<NodeId>>,
+    /// By last node of a chain: the chain's first node.
+    head: Vec<Option<NodeId>>,
+}
+
+impl Fusion {
+    fn find(program: &Program, needed: &[bool]) -> Fusion {
+        let nodes = program.graph.nodes();
+        let mut uses: Vec<Vec<NodeId>> = vec![vec![]; nodes.len()];
+        for (index, node) in nodes.iter().enumerate().filter(|(index, _)| needed[*index]) {
+            for arg in &node.args {
+                uses[arg.index()].push(NodeId(index as u32));
+            }
+        }
+        let mut wanted = vec![false; nodes.len()];
+        for root in roots(program) {
+            wanted[root.index()] = true;
+        }
+        let mut fusion = Fusion { into: vec![None; nodes.len()], head: vec![None; nodes.len()] };
+        for (index, node) in nodes.iter().enumerate().filter(|(index, _)| needed[*index]) {
+            let mut takes_bias = matches!(node.op, Op::Conv2d(_) | Op::Linear);
+            let starts = takes_bias || matches!(node.op, Op::Normalize { .. } | Op::AddBias);
+            if !starts || fusion.into[index].is_some() {
+                continue;
+            }
+            let mut chain = vec![NodeId(index as u32)];
+            loop {
+                let last = chain[chain.len() - 1];
+                let [next] = uses[last.index()][..] else { break };
+                let is_first = nodes[next.index()].args[0] == last;
+                let fits = match nodes[next.index()].op {
+                    Op::AddBias => takes_bias && is_first,
+                    Op::Relu => true,
+                    _ => false,
+                };
+                if wanted[last.index()] || !fits {
+                    break;
+                }
+                takes_bias = false;
+                let ends = nodes[next.index()].op == Op::Relu;
+                chain.push(next);
+                if ends {
+                    break;
+                }
+            }
+            let last = chain[chain.len() - 1];
+            for id in &chain[..chain.len() - 1] {
+                fusion.into[id.index()] = Some(last);
+            }
+            if chain.len() > 1 {
+                fusion.head[last.index()] = Some(chain[0]);
+            }
+        }
+        fusion
+    }
+}
+
+impl Lowered {
+    fn value(&self, id: NodeId) -> Value {
+        self.values[id.index()].expect("operands come before what uses them")
+    }
+
+    /// The value of a node as the result of a step: copied if it is given from outside or may change.
+    fn result(&mut self, id: NodeId) -> Value {
+        let value = self.value(id);
+        match value.source {
+            Source::Step(_) => return value,
+            // Labels are no real values; as an output they are empty.
+            Source::Labels => return self.step(Kernel::Fill { value: 0.0 }, vec![], [0, 0], id),
+            Source::Features | Source::Scalars | Source::Var(_) => {}
+        }
+        self.step(Kernel::Copy, vec![value], [value.len, 0], id)
+    }
+
+    fn step(
+        &mut self,
+        kernel: Kernel,
+        args: Vec<Value>,
+        [len, workspace]: [usize; 2],
+        node: NodeId,
+    ) -> Value {
+        self.steps.push(Step { kernel, args, len, workspace, node });
+        Value { source: Source::Step(self.steps.len() - 1), start: 0, len }
+    }
+
+    fn node(&mut self, graph: &Graph, id: NodeId, fused: &Fusion, isa: Isa) {
+        let node = graph.node(id);
+        let len = node.shape.len();
+        let given = |source: Source, start: usize| Value { source, start, len };
+        let value = match &node.op {
+            Op::Features => given(Source::Features, 0),
+            Op::Labels => given(Source::Labels, 0),
+            Op::Scalar(slot) => given(Source::Scalars, *slot),
+            Op::Read(var) => given(Source::Var(var.index()), 0),
+            Op::Reshape(_) => Value { len, ..self.value(node.args[0]) },
+            Op::Row { row } => {
+                let whole = self.value(node.args[0]);
+                Value { source: whole.source, start: whole.start + row * len, len }
+            }
+            _ => {
+                let head = fused.head[id.index()].unwrap_or(id);
+                let mut args = graph.node(head).args.clone();
+                let mut bias = false;
+                let mut relu = false;
+                for link in chain(graph, head, id) {
+                    match graph.node(link).op {
+                        Op::AddBias => {
+                            bias = true;
+                            args.push(graph.node(link).args[1]);
+                        }
+                        _ => relu = true,
+                    }
+                }
+                let (kernel, workspace) = kernel(graph, head, [bias, relu], isa);
+                let args = args.into_iter().map(|arg| self.value(arg)).collect();
+                self.step(kernel, args, [len, workspace], id)
+            }
+        };
+        self.values[id.index()] = Some(value);
+    }
+}
+
+/// The nodes after `head` of the fused chain that ends at `last`, in order.
+fn chain(graph: &Graph, head: NodeId, last: NodeId) -> Vec<NodeId> {
+    let mut links = vec![];
+    let mut id = last;
+    while id != head {
+        links.push(id);
+        id = graph.node(id).args[0];
+    }
+    links.reverse();
+    links
+}
+
+/// The kernel of a node, followed by a bias and a ReLU if asked for, and the workspace it takes.
+fn kernel(graph: &Graph, id: NodeId, [bias, relu]: [bool; 2], isa: Isa) -> (Kernel, usize) {
+    let node = graph.node(id);
+    let shape = |i: usize| graph.shape(node.args[i]);
+    let channels = node.shape.last();
+    let rows = |i: usize| shape(i).len().checked_div(shape(i).last()).unwrap_or(0);
+    match &node.op {
+        Op::Conv2d(window) => {
+            let plan = conv2d::native::forward(window, shape(0), shape(1), isa);
+            let workspace = plan.workspace();
+            (Kernel::Correlate { plan, bias, relu }, workspace)
+        }
+        Op::Linear => {
+            let plan = linear::native::forward(shape(0), shape(1), isa);
+            let workspace = plan.workspace();
+            (Kernel::Correlate { plan, bias, relu }, workspace)
+        }
+        Op::LinearGradInput => {
+            let plan = linear::native::grad_input(shape(0), shape(1), isa);
+            let workspace = plan.workspace();
+            (Kernel::Correlate { plan, bias: false, relu: false }, workspace)
+        }
+        Op::Conv2dGradInput { window, input } => {
+            let plan = GradInput::new(window, shape(0), shape(1), input, isa);
+            let workspace = plan.workspace();
+            (Kernel::ConvGradInput(plan), workspace)
+        }
+        Op::Conv2dGradWeight(window) => {
+            let plan = conv2d::native::grad_weight(window, shape(0), shape(1), isa);
+            let workspace = plan.workspace();
+            (Kernel::GradWeight(plan), workspace)
+        }
+        Op::LinearGradWeight => {
+            let plan = linear::native::grad_weight(shape(0), shape(1), isa);
+            let workspace = plan.workspace();
+            (Kernel::GradWeight(plan), workspace)
+        }
+        Op::AddBias => (Kernel::AddBias { relu }, 0),
+        Op::BiasGrad => {
+            let channels = shape(0).last();
+            (Kernel::BiasGrad, Slices::of(rows(0), channels).workspace(channels))
+        }
+        Op::BatchStats => {
+            (Kernel::BatchStats, normalize::native::batch_stats_workspace(rows(0), shape(0).last()))
+        }
+        Op::Normalize { eps } => (Kernel::Normalize { eps: *eps as f32, relu }, channels),
+        Op::NormalizeGradSums { eps } => {
+            let workspace = normalize::native::grad_sums_workspace(rows(0), shape(0).last());
+            (Kernel::NormalizeGradSums { eps: *eps as f32 }, workspace)
+        }
+        Op::NormalizeGradInput { eps } => (Kernel::NormalizeGradInput { eps: *eps as f32 }, 3 * channels),
+        Op::NormalizeGradInputFixed { eps } => {
+            (Kernel::NormalizeGradInputFixed { eps: *eps as f32 }, channels)
+        }
+        Op::Relu => (Kernel::Relu, 0),
+        Op::ReluGrad => (Kernel::ReluGrad, 0),
+        Op::MaxPool(window) => (Kernel::MaxPool(Pooling::new(window, shape(0))), 0),
+        Op::MaxPoolGrad(window) => (Kernel::MaxPoolGrad(Pooling::new(window, shape(0))), 0),
+        Op::AvgPool(window) => (Kernel::AvgPool(Pooling::new(window, shape(0))), 0),
+        Op::AvgPoolGrad { window, input } => (Kernel::AvgPoolGrad(Pooling::new(window, input)), 0),
+        Op::GlobalAvgPool => {
+            let x = shape(0);
+            (Kernel::GlobalAvgPool { positions: x[1] * x[2], channels }, 0)
+        }
+        Op::GlobalAvgPoolGrad { input } => {
+            (Kernel::GlobalAvgPoolGrad { positions: input[1] * input[2], channels }, 0)
+        }
+        Op::Add => (Kernel::Add, 0),
+        Op::Scale(factor) => (Kernel::Scale { factor: *factor as f32 }, 0),
+        Op::PadChannels { .. } | Op::TakeChannels { .. } => {
+            (Kernel::ResizeChannels { from: shape(0).last(), to: channels }, 0)
+        }
+        Op::CrossEntropy => (Kernel::CrossEntropy, 0),
+        Op::CrossEntropyGrad => (Kernel::CrossEntropyGrad, 0),
+        Op::Correct => (Kernel::Correct, 0),
+        Op::Sum => (Kernel::Sum, total_workspace(shape(0).len())),
+        Op::Broadcast(_) => (Kernel::Broadcast, 0),
+        Op::Fill { value, .. } => (Kernel::Fill { value: *value as f32 }, 0),
+        Op::Features | Op::Labels | Op::Scalar(_) | Op::Read(_) | Op::Reshape(_) | Op::Row { .. } => {
+            unreachable!("these are values of others and have no kernel")
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Where values lie: one block of memory, shared over time by values that are never needed together.
+
+#![allow(unsafe_code)]
+
+/// Values of a cache line; every buffer starts on one.
+pub(crate) const LINE: usize = 16;
+
+/// A buffer and the steps between which it holds something, both included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Request {
+    pub(crate) len: usize,
+    pub(crate) first: usize,
+    pub(crate) last: usize,
+}
+
+impl Request {
+    fn meets(&self, other: &Request) -> bool {
+        self.first <= other.last && other.first <= self.last
+    }
+}
+
+/// Gives every request a start, in values, such that requests that meet in time do not overlap; returns the starts and
+/// the end of the last. Each in turn gets the lowest place that is free for all of its time, in the better of two
+/// orders, largest first and longest-lived first: on graphs of layers this comes within some percent of the most that
+/// is ever live at once.
+pub(crate) fn layout(requests: &[Request]) -> (Vec<usize>, usize) {
+    let lines = |i: usize| requests[i].len.div_ceil(LINE);
+    let time = |i: usize| requests[i].last - requests[i].first + 1;
+    let mut order: Vec<usize> = (0..requests.len()).collect();
+    order.sort_by_key(|&i| (std::cmp::Reverse(lines(i)), requests[i].first));
+    let by_size = place(requests, &order);
+    order.sort_by_key(|&i| (std::cmp::Reverse(time(i) * lines(i)), requests[i].first));
+    let by_time = place(requests, &order);
+    if by_time.1 < by_size.1 { by_time } else { by_size }
+}
+
+/// Places requests in this order.
+fn place(requests: &[Request], order: &[usize]) -> (Vec<usize>, usize) {
+    let mut starts = vec![0; requests.len()];
+    let mut end = 0;
+    // What is placed already, by start.
+    let mut placed: Vec<usize> = Vec::with_capacity(requests.len());
+    for &i in order {
+        let request = &requests[i];
+        if request.len == 0 {
+            continue;
+        }
+        let len = request.len.next_multiple_of(LINE);
+        let mut start = 0;
+        for &other in &placed {
+            if !request.meets(&requests[other]) {
+                continue;
+            }
+            if start + len <= starts[other] {
+                break;
+            }
+            start = start.max(starts[other] + requests[other].len.next_multiple_of(LINE));
+        }
+        starts[i] = start;
+        end = end.max(start + len);
+        let at = placed.partition_point(|&other| starts[other] <= start);
+        placed.insert(at, i);
+    }
+    (starts, end)
+}
+
+/// The most values that any plan must hold at once.
+#[cfg(test)]
+pub(crate) fn lower_bound(requests: &[Request]) -> usize {
+    let live = |step: usize| {
+        let held = requests.iter().filter(|r| r.first <= step && step <= r.last);
+        held.map(|r| r.len.next_multiple_of(LINE)).sum()
+    };
+    requests.iter().map(|r| live(r.first)).max().unwrap_or(0)
+}
+
+/// A cache line of values.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(64))]
+struct Line([f32; LINE]);
+
+/// Zeroed memory whose buffers start on cache lines.
+#[derive(Debug)]
+pub(crate) struct Arena(Vec<Line>);
+
+impl Arena {
+    pub(crate) fn new(len: usize) -> Arena {
+        Arena(vec![Line([0.0; LINE]); len.div_ceil(LINE)])
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len() * LINE
+    }
+
+    pub(crate) fn values(&self) -> &[f32] {
+        // SAFETY: a line is LINE values without padding between or after them.
+        unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), self.len()) }
+    }
+
+    pub(crate) fn values_mut(&mut self) -> &mut [f32] {
+        // SAFETY: as above, and the arena is borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), self.len()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sooner_base::{Purpose, Seed};
+
+    fn check(requests: &[Request], slack: f64) {
+        let (starts, end) = layout(requests);
+        for (i, a) in requests.iter().enumerate() {
+            assert!(starts[i] % LINE == 0 && starts[i] + a.len <= end);
+            for (j, b) in requests.iter().enumerate().skip(i + 1) {
+                let apart = starts[i] + a.len <= starts[j] || starts[j] + b.len <= starts[i];
+                assert!(apart || !a.meets(b) || a.len == 0 || b.len == 0, "{a:?} {b:?}");
+            }
+        }
+        let bound = lower_bound(requests);
+        assert!(end as f64 <= slack * bound as f64, "{end} values, bound {bound}");
+    }
+
+    #[test]
+    fn random_lifetimes() {
+        for salt in 0..200 {
+            let mut rng = Seed(1).key(Purpose::Study, salt).at(0, 0, 0);
+            let request = |_| {
+                let first = rng.below(100) as usize;
+                let length = if rng.coin() { rng.below(5) } else { rng.below(90) };
+                Request { len: rng.below(5000) as usize, first, last: first + length as usize }
+            };
+            let requests: Vec<Request> = (0..60).map(request).collect();
+            check(&requests, 1.2);
+        }
+    }
+
+    #[test]
+    fn nothing_and_chains() {
+        assert_eq!(layout(&[]), (vec![], 0));
+        // A chain of layers of equal size needs two buffers, however long it is.
+        let chain: Vec<Request> = (0..50).map(|i| Request { len: 160, first: i, last: i + 1 }).collect();
+        check(&chain, 1.0);
+        // Forward and backward: each value is needed again on the way back.
+        let there_and_back: Vec<Request> =
+            (0..50).map(|i| Request { len: 16 * (i + 1), first: i, last: 100 - i }).collect();
+        check(&there_and_back, 1.0);
+    }
+}

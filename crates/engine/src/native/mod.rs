@@ -1,0 +1,34 @@
+//! The native CPU executor: programs are lowered to steps ([`lower`]), steps get memory ([`plan`]), and a run calls one
+//! kernel after the other, each on all threads. Kernels lie with their operations in [`crate::ops`]; what they share is
+//! here: threads, instruction sets, tiles of products, convolutions without im2col, sums over rows.
+//!
+//! **Invariant:** a run allocates nothing, its results do not depend on the number of threads, on timing or on what
+//! memory held before, and threads are given, never global.
+
+mod columns;
+mod context;
+mod correlate;
+mod executor;
+mod kernel;
+mod lower;
+mod memory;
+mod padded;
+mod plan;
+mod pool;
+mod simd;
+mod tile;
+mod update;
+mod weight_gradient;
+
+#[cfg(test)]
+mod tests;
+
+pub use executor::{Native, NativeOptions, OpTime};
+pub use pool::{Pool, Task};
+pub use simd::Kernels;
+
+pub(crate) use columns::{PART, Slices, add_columns, column_sums, rows_per_part, sum_slices};
+pub(crate) use context::Context;
+pub(crate) use correlate::{Correlation, Epilogue, Geometry, Strides, WeightRows};
+pub(crate) use simd::{Isa, multiversion};
+pub(crate) use weight_gradient::WeightGradient;
