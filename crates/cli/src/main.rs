@@ -1,2 +1,35 @@
-//! Placeholder.
-fn main() {}
+//! The command `sooner`. `run` is the table of contents: parse, do, report.
+
+mod args;
+mod commands;
+mod fail;
+mod machine;
+mod progress;
+mod settle;
+mod version;
+
+use args::{Cli, Command};
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let words: Vec<_> = std::env::args_os().collect();
+    let cli = match Cli::try_parse_from(&words) {
+        Ok(cli) => cli,
+        Err(error) => return fail::usage(&error, words.iter().any(|w| w == "--json")),
+    };
+    let json = cli.command.json();
+    match run(cli.command) {
+        Ok(code) => code,
+        Err(error) => fail::report(&error, json),
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Train(args) => commands::train::run(&args),
+        Command::Bench(args) => commands::bench::run(&args),
+        Command::Eval(args) => commands::eval::run(&args),
+        Command::Workloads(args) => commands::workloads::run(&args),
+    }
+}

@@ -11,7 +11,7 @@ pub use build::{Mode, Net};
 pub use workloads::{DEFAULT_WORKLOAD, Workload, workload, workloads};
 
 use sooner_base::Shape;
-use sooner_engine::{EngineError, GroupScales, OptimizerSpec, Program, Role, Rule, Vars, add_optimizer};
+use sooner_engine::{EngineError, Group, OptimizerSpec, Program, Role, Rule, Vars, add_optimizer};
 use sooner_plan::{GroupMatch, ModelPlan, OptimizerKind, OptimizerPlan};
 
 /// Names of the scalars that an update program is fed, besides those of the optimiser.
@@ -124,11 +124,79 @@ fn optimizer_spec(plan: &OptimizerPlan) -> OptimizerSpec {
     let groups = plan
         .groups
         .iter()
-        .map(|g| GroupScales {
-            role: role(g.parameters),
+        .map(|g| Group {
+            roles: vec![role(g.parameters)],
+            prefix: String::new(),
             rate_scale: g.rate_scale,
             decay_scale: g.decay_scale,
         })
         .collect();
     OptimizerSpec { rule, groups }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn model(plan: ModelPlan, input: [usize; 3]) -> Model {
+        Model::new(&plan, input, 10).expect("a valid model")
+    }
+
+    #[test]
+    fn published_counts() {
+        // Parameters and forward multiply-adds of one example (FACTS C2 for ResNet-9, the rest by hand).
+        let resnet9 = ModelPlan::Resnet9 { channels: [64, 128, 256, 512], logit_scale: 0.125 };
+        let m = model(resnet9, [32, 32, 3]);
+        let flops = m.flops_per_example().unwrap();
+        assert_eq!((flops / 6 + 500_000) / 1_000_000, 379, "forward MMAC");
+        assert_eq!((flops as f64 / 1e7).round() / 100.0, 2.28, "GFLOP an example and update");
+        assert_eq!((m.vars().parameter_count() as f64 / 1e4).round() / 100.0, 6.57);
+
+        let m = model(ModelPlan::Resnet8 { channels: [16, 32, 64] }, [32, 32, 3]);
+        let convs = 1024 * (27 * 16 + 2 * 144 * 16) + 256 * (144 + 288) * 32 + 64 * (288 + 576) * 64;
+        assert_eq!(m.flops_per_example().unwrap(), 6 * (convs + 640) as u64);
+        let weights = 27 * 16 + 2 * 144 * 16 + (144 + 288) * 32 + (288 + 576) * 64 + 640;
+        assert_eq!(m.vars().parameter_count(), weights + 3 * 16 + 2 * 32 + 2 * 64 + 10);
+
+        for (channels, parameters) in [([32, 64], 62_346), ([16, 32], 18_378), ([64, 128], 227_082)] {
+            let m = model(ModelPlan::SimpleCnn { channels }, [28, 28, 1]);
+            assert_eq!(m.vars().parameter_count(), parameters);
+        }
+        let m = model(ModelPlan::FullyConnected { hidden: vec![1024] }, [28, 28, 1]);
+        assert_eq!(m.vars().parameter_count(), 784 * 1024 + 1024 + 1024 * 10 + 10);
+        assert_eq!(model(ModelPlan::Softmax {}, [32, 32, 3]).vars().parameter_count(), 30_730);
+    }
+
+    #[test]
+    fn programs_share_variables() {
+        let plan = workload("cifar10-resnet9").map(|w| sooner_plan::Plan::parse(w.toml).unwrap()).unwrap();
+        let mut m = Model::new(&plan.model, [32, 32, 3], 10).unwrap();
+        let weights = m.vars().clone();
+        let update = m.update_program(4, &plan.optimizer).unwrap();
+        let last = m.update_program(3, &plan.optimizer).unwrap();
+        let eval = m.eval_program(7).unwrap();
+        assert_eq!(update.vars, last.vars);
+        assert_eq!(eval.vars, update.vars);
+        // The model's own variables come first, the optimiser's after them.
+        assert_eq!(&update.vars.all()[..weights.all().len()], weights.all());
+        assert!(update.vars.all()[weights.all().len()..].iter().all(|v| v.role == Role::Slot));
+    }
+
+    #[test]
+    fn a_model_that_does_not_fit_its_input_says_so() {
+        let error = Model::new(&ModelPlan::SimpleCnn { channels: [32, 64] }, [8, 8, 1], 10).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("simple-cnn") && text.contains("[8, 8, 1]"), "{text}");
+    }
+
+    #[test]
+    fn every_workload_parses_and_builds() {
+        for w in workloads() {
+            let plan = sooner_plan::Plan::parse(w.toml).unwrap_or_else(|e| panic!("{}: {e}", w.name));
+            assert_eq!(plan.name, w.name);
+            let kind = plan.data.kind;
+            Model::new(&plan.model, kind.image(), kind.classes()).unwrap();
+        }
+        assert_eq!(workloads()[0].name, DEFAULT_WORKLOAD);
+    }
 }

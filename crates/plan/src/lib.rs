@@ -33,6 +33,7 @@ pub use data::{DataFacts, DataKind, DataPlan, Split};
 pub use error::{Complaint, PlanError};
 pub use evaluation::EvaluationPoints;
 pub use model::ModelPlan;
+pub use nearest::nearest;
 pub use optimizer::{Group, GroupMatch, OptimizerKind, OptimizerPlan, SchedulePlan};
 pub use pace::Pace;
 pub use pipeline::{CropPlan, FlipKind, NormalizePlan, OnBad, Padding, PipelinePlan, ShuffleKind, StagePlan};

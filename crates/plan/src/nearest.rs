@@ -1,7 +1,7 @@
 //! The right word nearest to a wrong one.
 
 /// The known word most like the typed one; none if nothing is remotely like it.
-pub(crate) fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let typed = typed.to_lowercase();
     let mut best = None;
     for word in known {

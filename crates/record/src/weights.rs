@@ -19,12 +19,16 @@ const FAMILY: &str = "sooner-weights-";
 /// What a file of weights says about itself, in its metadata: enough to build the network and to feed it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WeightsAbout {
+    /// The name of the plan that trained them.
+    pub workload: String,
     /// The network.
     pub model: ModelPlan,
     /// What it was trained on.
     pub data: DataPlan,
     /// How its input is normalised; none if the plan does not.
     pub normalize: Option<NormalizePlan>,
+    /// Height and width that images are cut to, in the middle; none if the plan does not crop.
+    pub crop: Option<usize>,
     /// The layouts of the tensors, in words.
     pub layouts: String,
 }
@@ -36,20 +40,28 @@ impl WeightsAbout {
             StagePlan::Normalize(normalize) => Some(normalize.clone()),
             _ => None,
         });
-        let (model, data) = (plan.model.clone(), plan.data.clone());
-        WeightsAbout { model, data, normalize, layouts: layouts.to_string() }
+        let crop = plan.pipeline.stages.iter().find_map(|stage| match stage {
+            StagePlan::Crop(crop) => Some(crop.size),
+            _ => None,
+        });
+        let (workload, model, data) = (plan.name.clone(), plan.model.clone(), plan.data.clone());
+        WeightsAbout { workload, model, data, normalize, crop, layouts: layouts.to_string() }
     }
 
     /// Sorted by key.
     fn to_metadata(&self) -> BTreeMap<&'static str, String> {
         let mut entries = BTreeMap::from([
             ("format", WEIGHTS_FORMAT.to_string()),
+            ("workload", self.workload.clone()),
             ("model", self.model.to_toml()),
             ("data", self.data.to_toml()),
             ("layouts", self.layouts.clone()),
         ]);
         if let Some(normalize) = &self.normalize {
             entries.insert("normalize", normalize.to_toml());
+        }
+        if let Some(crop) = self.crop {
+            entries.insert("crop", crop.to_string());
         }
         entries
     }
@@ -78,10 +90,16 @@ impl WeightsAbout {
             move |e: sooner_plan::PlanError| RecordError::Plan { source: e.in_file(&place) }
         };
         let normalize = entries.get("normalize").map(|text| NormalizePlan::parse(text)).transpose();
+        let crop = entries.get("crop").map(|text| {
+            let reason = format!("its metadata `crop` is `{text}`, which is no size");
+            text.parse().map_err(|_| RecordError::NotWeights { path: path.to_path_buf(), reason })
+        });
         Ok(Some(WeightsAbout {
+            workload: entry("workload")?.clone(),
             model: ModelPlan::parse(entry("model")?).map_err(wrong("model"))?,
             data: DataPlan::parse(entry("data")?).map_err(wrong("data"))?,
             normalize: normalize.map_err(wrong("normalize"))?,
+            crop: crop.transpose()?,
             layouts: entry("layouts")?.clone(),
         }))
     }

@@ -1,0 +1,112 @@
+//! What the user typed. Nothing is looked up or resolved here.
+
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// Trains a neural network to a stated target in the least time, and shows where the time goes.
+#[derive(Debug, Parser)]
+#[command(name = "sooner", version, long_version = crate::version::long(), max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Train a workload to its target.
+    Train(TrainArgs),
+    /// Measure the update that `train` runs: examples/s, GFLOP/s, share of the machine's peak.
+    Bench(BenchArgs),
+    /// Evaluate the weights of a record.
+    Eval(EvalArgs),
+    /// List the built-in workloads, or print one as TOML.
+    Workloads(WorkloadsArgs),
+}
+
+/// What names and changes a plan; shared by every command that takes one.
+#[derive(Debug, Args)]
+pub(crate) struct PlanArgs {
+    /// A built-in workload (see `sooner workloads`) or a plan file ending in .toml [default: shapes-cnn]
+    #[arg(value_name = "WORKLOAD|PLAN.toml")]
+    pub(crate) workload: Option<String>,
+    /// Folder of the data set's files
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    /// Engine threads [default: all cores]
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
+    /// Change one value of the plan, e.g. --set optimizer.momentum=0.95; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Print exactly one JSON object on the last line of stdout
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TrainArgs {
+    #[command(flatten)]
+    pub(crate) plan: PlanArgs,
+    /// What to reach, e.g. 'val.error<0.30' or 'test.accuracy>=0.94'
+    #[arg(long, value_name = "T")]
+    pub(crate) target: Option<String>,
+    /// The run's length and its schedule's horizon, in epochs
+    #[arg(long, value_name = "N")]
+    pub(crate) epochs: Option<f64>,
+    /// Decides initial values, order and augmentation
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Folder of the record [default: runs/NAME-TIME]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    #[command(flatten)]
+    pub(crate) plan: PlanArgs,
+    /// Examples a batch [default: the plan's]
+    #[arg(long, value_name = "N")]
+    pub(crate) batch: Option<usize>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EvalArgs {
+    /// A record's folder, or a weights.safetensors file
+    #[arg(value_name = "RECORD|WEIGHTS")]
+    pub(crate) weights: PathBuf,
+    /// Folder of the data set's files [default: where the run had them]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    /// Which split: test, val or train [default: test]
+    #[arg(long, value_name = "SPLIT")]
+    pub(crate) split: Option<String>,
+    /// Engine threads [default: all cores]
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
+    /// Print exactly one JSON object on the last line of stdout
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WorkloadsArgs {
+    /// Print this one's plan as TOML
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Print exactly one JSON object on the last line of stdout
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl Command {
+    /// Whether the answer is for a machine.
+    pub(crate) fn json(&self) -> bool {
+        match self {
+            Command::Train(args) => args.plan.json,
+            Command::Bench(args) => args.plan.json,
+            Command::Eval(args) => args.json,
+            Command::Workloads(args) => args.json,
+        }
+    }
+}

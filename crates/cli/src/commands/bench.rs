@@ -1,0 +1,114 @@
+//! `sooner bench`: the speed of exactly the program that `train` runs, on made-up batches.
+
+use crate::args::BenchArgs;
+use crate::machine::Engine;
+use crate::{machine, settle};
+use serde::Serialize;
+use sooner_base::{Batch, Clock, MonotonicClock, Origin, Purpose, Seed, Shape, median};
+use sooner_engine::State;
+use sooner_models::Model;
+use sooner_plan::{Plan, Setting, StagePlan};
+use sooner_train::Programs;
+use std::process::ExitCode;
+
+/// Seconds of measured updates, and the fewest of them.
+const SECONDS: f64 = 3.0;
+const UPDATES: usize = 5;
+
+/// The JSON object.
+#[derive(Debug, Serialize)]
+struct Report {
+    workload: String,
+    batch: usize,
+    threads: usize,
+    /// By the median update.
+    examples_per_second: f64,
+    gflops: f64,
+    peak_gflops: f64,
+    share: f64,
+    updates: usize,
+    kernels: &'static str,
+    resident_bytes: u64,
+}
+
+pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
+    let batch = args.batch.map(|n| Setting::option("--batch", "pipeline.stages.batch", &n.to_string()));
+    let plan = settle::plan(&args.plan, batch.as_slice())?;
+    plan.check_without_data()?;
+    let report = measure(&plan)?;
+    if args.plan.json {
+        println!("{}", serde_json::to_string(&report)?);
+    } else {
+        println!(
+            "{}: batch {}, {} threads, {}: {:.1} examples/s, {:.1} GFLOP/s, {:.0} % of the peak of {:.0} GFLOP/s \
+             (median of {} updates), {:.0} MiB",
+            report.workload,
+            report.batch,
+            report.threads,
+            report.kernels,
+            report.examples_per_second,
+            report.gflops,
+            100.0 * report.share,
+            report.peak_gflops,
+            report.updates,
+            report.resident_bytes as f64 / f64::from(1 << 20),
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn measure(plan: &Plan) -> anyhow::Result<Report> {
+    let clock = MonotonicClock::start();
+    let threads = plan.run.threads.unwrap_or_else(machine::cores);
+    let engine = Engine::new(threads);
+    let peak = engine.measure_peak(&clock);
+    let facts = plan.data.expected_facts();
+    let crop = plan.pipeline.stages.iter().find_map(|stage| match stage {
+        StagePlan::Crop(crop) => Some(crop.size),
+        _ => None,
+    });
+    let input = settle::input_shape(facts.image, crop);
+    let batch = made_up(plan.batch_size(), input, facts.classes);
+    let model = Model::new(&plan.model, input, facts.classes)?;
+    let flops = model.flops_per_example()? as f64;
+    let mut programs = Programs::new(model, engine.kernels, engine.pool.clone());
+    let vars = programs.compile(&[batch.len()], &plan.optimizer)?;
+    let mut state = State::init(&vars, plan.seed);
+
+    // A rate of zero keeps the values finite however long this runs; the work is the same.
+    programs.run_update(&mut state, &batch, plan, 0.0)?;
+    let mut seconds = Vec::new();
+    let start = clock.now();
+    while seconds.len() < UPDATES || (clock.now() - start).0 < SECONDS {
+        let before = clock.now();
+        programs.run_update(&mut state, &batch, plan, 0.0)?;
+        seconds.push((clock.now() - before).0);
+    }
+    let typical = median(&seconds).expect("updates were measured");
+    let examples_per_second = batch.len() as f64 / typical;
+    let gflops = examples_per_second * flops / 1e9;
+    let native = programs.update(batch.len(), &plan.optimizer)?;
+    Ok(Report {
+        workload: plan.name.clone(),
+        batch: batch.len(),
+        threads,
+        examples_per_second,
+        gflops,
+        peak_gflops: peak.gflops,
+        share: gflops / peak.gflops,
+        updates: seconds.len(),
+        kernels: native.kernels(),
+        resident_bytes: native.resident_bytes().0,
+    })
+}
+
+/// A batch of noise: time does not depend on values, as long as they are ordinary numbers.
+fn made_up(examples: usize, [h, w, c]: [usize; 3], classes: usize) -> Batch {
+    let mut rng = Seed(0).key(Purpose::Synthesis, 0).at(0, 0, 0);
+    Batch {
+        features: (0..examples * h * w * c).map(|_| rng.range(-1.0, 1.0)).collect(),
+        shape: Shape::from([examples, h, w, c]),
+        labels: (0..examples).map(|_| rng.below(classes as u32)).collect(),
+        origins: (0..examples).map(|i| Origin { epoch: 0, index: i as u64, echo: 0 }).collect(),
+    }
+}

@@ -1,0 +1,92 @@
+//! `sooner eval`: the metrics of stored weights.
+
+use crate::args::EvalArgs;
+use crate::fail::Failure;
+use crate::machine::{self, Engine};
+use crate::settle;
+use serde_json::json;
+use sooner_base::{MonotonicClock, Seed};
+use sooner_engine::State;
+use sooner_models::Model;
+use sooner_pipeline::Evaluation;
+use sooner_plan::{CropPlan, OnBad, Padding, PipelinePlan, Split, StagePlan};
+use sooner_record::{WEIGHTS_FILE, Weights, WeightsAbout};
+use sooner_train::{Evaluator, Programs};
+use std::process::ExitCode;
+
+pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<ExitCode> {
+    let split = split(args)?;
+    let file = if args.weights.is_dir() { args.weights.join(WEIGHTS_FILE) } else { args.weights.clone() };
+    let weights = Weights::read(&file)?;
+    let Some(about) = &weights.about else {
+        let what = "these weights do not say which network they are of";
+        let expected = "a weights file written by sooner";
+        return Err(Failure::usage(what, &file.display().to_string(), [expected, "no metadata", ""]).into());
+    };
+    let mut data = about.data.clone();
+    if let Some(folder) = &args.data {
+        data.path = Some(settle::absolute(folder));
+    }
+    let threads = args.threads.unwrap_or_else(machine::cores);
+    let engine = Engine::new(threads);
+    let clock = MonotonicClock::start();
+    let splits = sooner_pipeline::load(&data, threads, &clock)?;
+    let facts = settle::facts(&splits);
+    if facts.examples_of(split) == 0 {
+        let found = format!("{split} of {}", file.display());
+        let expected = "a split with examples";
+        return Err(Failure::usage("nothing to evaluate", "--split", [expected, &found, "try --split test"]).into());
+    }
+
+    let input = settle::input_shape(facts.image, about.crop);
+    let mut model = Model::new(&about.model, input, facts.classes)?;
+    // The evaluation program declares every variable that weights hold.
+    model.eval_program(1)?;
+    let mut state = State::init(model.vars(), Seed(0));
+    for id in model.vars().ids() {
+        let var = model.vars().get(id);
+        state.values[id.index()].copy_from_slice(weights.get(&var.name, &var.shape)?);
+    }
+    let mut evaluator =
+        Evaluator::new(Evaluation::new(&still(about), splits.get(split).clone(), Evaluator::BATCH)?);
+    let mut programs = Programs::new(model, engine.kernels, engine.pool.clone());
+    let metrics = evaluator.run(&mut programs, &mut state)?;
+    if args.json {
+        let values = json!({ "loss": metrics.loss, "error": metrics.error, "accuracy": metrics.accuracy });
+        println!("{}", json!({ "workload": about.workload, "split": split, "metrics": values }));
+    } else {
+        println!(
+            "{}, {split} ({} examples): loss {:.4}, error {:.4}, accuracy {:.4}",
+            about.workload,
+            facts.examples_of(split),
+            metrics.loss,
+            metrics.error,
+            metrics.accuracy
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn split(args: &EvalArgs) -> Result<Split, Failure> {
+    match args.split.as_deref() {
+        None | Some("test") => Ok(Split::Test),
+        Some("val") => Ok(Split::Val),
+        Some("train") => Ok(Split::Train),
+        Some(other) => {
+            Err(Failure::usage("no such split", "--split", ["test, val or train", &format!("`{other}`"), ""]))
+        }
+    }
+}
+
+/// The stages that evaluation needs: what training did to every image, without chance.
+fn still(about: &WeightsAbout) -> PipelinePlan {
+    let crop = about.crop.map(|size| StagePlan::Crop(CropPlan { size, pad: 0, padding: Padding::Zero }));
+    let normalize = about.normalize.clone().map(StagePlan::Normalize);
+    let batch = StagePlan::Batch(Evaluator::BATCH);
+    PipelinePlan {
+        stages: crop.into_iter().chain(normalize).chain([batch]).collect(),
+        threads: 0,
+        budget: "1GiB".to_string(),
+        on_bad: OnBad::Fail,
+    }
+}

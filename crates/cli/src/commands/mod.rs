@@ -1,0 +1,6 @@
+//! One file for each command.
+
+pub(crate) mod bench;
+pub(crate) mod eval;
+pub(crate) mod train;
+pub(crate) mod workloads;

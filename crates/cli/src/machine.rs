@@ -1,0 +1,83 @@
+//! The machine: its cores, its name, its calendar, and the engine set up on it.
+
+use sooner_base::Clock;
+use sooner_engine::native::{Kernels, Peak, Pool, measure_peak};
+use sooner_plan::Plan;
+use sooner_record::{FORMAT, Header, Machine};
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+/// Cores this process may use.
+pub(crate) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
+}
+
+/// The processor's name, as the system tells it.
+fn cpu() -> String {
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let named = info.lines().find(|l| l.starts_with("model name")).and_then(|l| l.split(':').nth(1));
+    named.map_or_else(|| format!("unknown {}", std::env::consts::ARCH), |name| name.trim().to_string())
+}
+
+/// A UTC time for folder names: `YYYYMMDD-HHMMSS`.
+pub(crate) fn timestamp(unix: f64) -> String {
+    let time = jiff::Timestamp::from_second(unix as i64).unwrap_or_default();
+    time.strftime("%Y%m%d-%H%M%S").to_string()
+}
+
+/// The engine's threads and kernels on this machine.
+pub(crate) struct Engine {
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) kernels: Kernels,
+}
+
+impl Engine {
+    /// The engine that a resolved plan asks for.
+    pub(crate) fn new(threads: usize) -> Engine {
+        let threads = NonZeroUsize::new(threads).unwrap_or(NonZeroUsize::MIN);
+        Engine { pool: Arc::new(Pool::new(threads)), kernels: Kernels::Auto }
+    }
+
+    /// The arithmetic peak of exactly these threads.
+    pub(crate) fn measure_peak(&self, clock: &dyn Clock) -> Peak {
+        measure_peak(&self.pool, clock)
+    }
+
+    /// What `Auto` comes to here.
+    pub(crate) fn kernel_name(&self) -> &'static str {
+        Kernels::available().last().map_or("portable", |k| k.name())
+    }
+
+    /// The first line of a run's log.
+    pub(crate) fn header(&self, plan: &Plan, peak_gflops: f64, unix: f64) -> Header {
+        Header {
+            format: FORMAT,
+            sooner: env!("CARGO_PKG_VERSION").to_string(),
+            machine: Machine {
+                cpu: cpu(),
+                cores: cores(),
+                os: std::env::consts::OS.to_string(),
+                arch: std::env::consts::ARCH.to_string(),
+            },
+            features: vec!["native".to_string()],
+            kernels: BTreeMap::from([("native".to_string(), self.kernel_name().to_string())]),
+            threads: self.pool.threads(),
+            seed: plan.seed,
+            peak_gflops,
+            started_unix: Some(unix),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::timestamp;
+
+    #[test]
+    fn folder_names_sort_by_time() {
+        assert_eq!(timestamp(0.0), "19700101-000000");
+        assert_eq!(timestamp(951_782_400.0), "20000229-000000");
+        assert_eq!(timestamp(1_798_675_199.9), "20261230-235959");
+    }
+}

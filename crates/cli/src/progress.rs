@@ -1,0 +1,74 @@
+//! The progress bar of a training run: on stderr, quiet when that is not a terminal.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use sooner_train::{Control, Observer, Progress};
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Shows a run and passes an interruption on to it.
+pub(crate) struct Bar {
+    bar: ProgressBar,
+    interrupted: Arc<AtomicBool>,
+}
+
+impl Bar {
+    /// A bar over so many updates; it ends the run once `interrupted` is set.
+    pub(crate) fn new(updates: u64, interrupted: Arc<AtomicBool>) -> Bar {
+        let shown = std::io::stderr().is_terminal();
+        let target = if shown { ProgressDrawTarget::stderr_with_hz(8) } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(Some(updates), target);
+        let style = ProgressStyle::with_template("{bar:24.cyan/blue} {percent:>3} %  {msg}  {prefix}")
+            .expect("a valid template")
+            .progress_chars("━╸ ");
+        bar.set_style(style);
+        bar.enable_steady_tick(Duration::from_millis(500));
+        Bar { bar, interrupted }
+    }
+
+    /// Takes the bar off the screen.
+    pub(crate) fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Observer for Bar {
+    fn observe(&mut self, progress: &Progress<'_>) -> Control {
+        if !self.bar.is_hidden() {
+            let rate = progress.examples_per_second;
+            let metric = match progress.metric {
+                Some((name, value)) => format!("  {name} {value:.4}"),
+                None => String::new(),
+            };
+            let share = 100.0 * progress.share;
+            let message = format!("loss {:.3}{metric}  {rate:.0} examples/s  {share:.0} % of peak", progress.loss);
+            self.bar.set_message(message);
+            self.bar.set_prefix(format!("{} left", duration(progress.seconds_left.0)));
+            self.bar.set_position(progress.updates.0);
+        }
+        if self.interrupted.load(Ordering::Relaxed) { Control::Stop } else { Control::Continue }
+    }
+}
+
+/// Seconds as a person says them.
+pub(crate) fn duration(seconds: f64) -> String {
+    let whole = seconds.max(0.0).round() as u64;
+    match (whole / 3600, whole / 60 % 60, whole % 60) {
+        (0, 0, _) if seconds < 10.0 => format!("{:.1} s", seconds.max(0.0)),
+        (0, 0, s) => format!("{s} s"),
+        (0, m, s) => format!("{m} min {s:02} s"),
+        (h, m, _) => format!("{h} h {m:02} min"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::duration;
+
+    #[test]
+    fn durations_read_well() {
+        let said: Vec<String> = [0.04, 9.94, 10.2, 59.7, 61.0, 3600.0, 7384.0].map(duration).to_vec();
+        assert_eq!(said, ["0.0 s", "9.9 s", "10 s", "1 min 00 s", "1 min 01 s", "1 h 00 min", "2 h 03 min"]);
+    }
+}

@@ -1,0 +1,91 @@
+//! The command on the authors' own files. `SOONER_DATA` names a folder that holds `mnist/`, `fashion-mnist/` and
+//! `cifar-10-batches-bin/`; without it these tests skip, loudly. Lines go to stdout past the test harness's capture,
+//! so that a log shows which of them ran.
+
+use serde_json::Value;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+
+/// The folder of one data set, or a loud skip.
+fn data(test: &str, set: &str) -> Option<PathBuf> {
+    // Written to the process's own stdout handle: `println!` would be captured.
+    let say = |line: String| {
+        let mut out = std::io::stdout().lock();
+        let _ = writeln!(out, "\n{line}");
+    };
+    let root = std::env::var_os("SOONER_DATA").map(PathBuf::from);
+    match root.map(|r| r.join(set)) {
+        Some(folder) if folder.is_dir() => {
+            say(format!("REAL DATA {test}: {set}"));
+            Some(folder)
+        }
+        _ => {
+            say(format!("SKIPPED {test}: set SOONER_DATA to a folder that holds {set}"));
+            None
+        }
+    }
+}
+
+/// Trains, checks what every run must satisfy, and returns the JSON object.
+fn train(words: &[&str], folder: &std::path::Path) -> Value {
+    let out = tempfile::tempdir().expect("a temporary folder");
+    let output = Command::new(env!("CARGO_BIN_EXE_sooner"))
+        .arg("train")
+        .args(words)
+        .arg("--data")
+        .arg(folder)
+        .arg("--out")
+        .arg(out.path().join("run"))
+        .arg("--json")
+        .output()
+        .expect("the command starts");
+    let stdout = String::from_utf8(output.stdout).expect("UTF-8");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{stdout}\n{stderr}");
+    let result: Value = serde_json::from_str(stdout.trim_end()).expect("exactly one JSON object");
+    assert_eq!(result["status"], "reached", "{result}");
+    let time = result["time"].as_object().expect("time");
+    let sum: f64 = time.values().map(|v| v.as_f64().expect("seconds")).sum();
+    let wall = result["wall_seconds"].as_f64().expect("wall_seconds");
+    assert!((sum - wall).abs() < 1e-6 * wall.max(1.0), "{sum} {wall}");
+    let mut log = std::io::stdout().lock();
+    let _ = writeln!(
+        log,
+        "\nREAL DATA result: {} {} reached at epoch {} in {:.1} s of training, {:.0} examples/s, share {:.2}",
+        words.join(" "),
+        result["target"].as_str().unwrap_or(""),
+        result["reached_at"]["epochs"],
+        result["reached_at"]["training_seconds"].as_f64().unwrap_or(f64::NAN),
+        result["examples_per_second"].as_f64().unwrap_or(f64::NAN),
+        result["ceiling"]["share"].as_f64().unwrap_or(f64::NAN),
+    );
+    result
+}
+
+/// Runs use all cores: one at a time, or each is slower for nothing.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn check(test: &str, set: &str, workload: &str, (target, epochs): (&str, f64)) {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(folder) = data(test, set) else { return };
+    let result = train(&[workload, "--target", target, "--epochs", &epochs.to_string()], &folder);
+    let reached = result["reached_at"]["epochs"].as_f64().expect("epochs");
+    assert!(reached <= epochs, "{result}");
+}
+
+#[test]
+fn mnist_cnn_is_under_two_percent_within_two_epochs() {
+    check("mnist-cnn", "mnist", "mnist-cnn", ("val.error<0.02", 2.0));
+}
+
+#[test]
+fn fashion_cnn_is_under_thirteen_percent_within_four_epochs() {
+    check("fashion-cnn", "fashion-mnist", "fashion-cnn", ("val.error<0.13", 4.0));
+}
+
+#[test]
+fn resnet8_on_cifar10_is_under_forty_percent_within_three_epochs() {
+    check("cifar10-resnet8", "cifar-10-batches-bin", "cifar10-resnet8", ("val.error<0.40", 3.0));
+}

@@ -1,0 +1,62 @@
+//! What a run is given, and what its observer is told.
+
+use crate::Stopwatch;
+use sooner_base::{Clock, Epochs, Seconds, Updates};
+use sooner_engine::native::{Kernels, Pool};
+use sooner_pipeline::Splits;
+use sooner_plan::{DataFacts, Plan};
+use std::sync::Arc;
+
+/// What a run is given.
+pub struct Job<'a> {
+    /// The resolved plan.
+    pub plan: &'a Plan,
+    /// The sizes that it was resolved against.
+    pub facts: DataFacts,
+    /// The data, loaded.
+    pub splits: &'a Splits,
+    /// The engine's threads.
+    pub pool: Arc<Pool>,
+    /// The engine's kernels.
+    pub kernels: Kernels,
+    /// The machine's measured peak on those threads, in 1e9 FLOPs a second.
+    pub peak_gflops: f64,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Started when the plan was resolved; loading is on it already, as preparation.
+    pub watch: Stopwatch,
+}
+
+/// What an observer is told after each update.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Progress<'a> {
+    /// Updates made.
+    pub updates: Updates,
+    /// Passes over the training split.
+    pub epochs: Epochs,
+    /// Mean loss of the last batch, with smoothed labels.
+    pub loss: f64,
+    /// The last evaluation's value of the metric that the target names (or of accuracy), after its name.
+    pub metric: Option<(&'a str, f64)>,
+    /// Examples a second of the training clock.
+    pub examples_per_second: f64,
+    /// Share of the machine's measured peak.
+    pub share: f64,
+    /// Estimated seconds to the end of the schedule, evaluations included; a run that reaches its target ends sooner.
+    pub seconds_left: Seconds,
+}
+
+/// Whether a run goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Control {
+    /// It does.
+    Continue,
+    /// It ends after this update, as interrupted.
+    Stop,
+}
+
+/// Looks on.
+pub trait Observer {
+    /// Called after every update, on the trainer's thread: the time it takes is the run's.
+    fn observe(&mut self, progress: &Progress<'_>) -> Control;
+}
