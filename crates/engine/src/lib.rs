@@ -10,6 +10,7 @@ pub mod native;
 mod op;
 mod ops;
 mod optimizer;
+mod peak;
 mod program;
 mod real;
 #[cfg(test)]
@@ -21,6 +22,7 @@ pub use graph::{Dtype, Graph, Node, NodeId};
 pub use native::{Kernels, Native, NativeOptions, OpTime, Pool};
 pub use op::{Op, Window};
 pub use optimizer::{Group, OptimizerSpec, Rule, add_optimizer};
+pub use peak::{Peak, measure_bandwidth, measure_peak};
 pub use program::{Feed, Program, Sgd, State, Update};
 pub use real::Real;
 pub use var::{Init, Role, Var, VarId, Vars};

@@ -30,5 +30,7 @@ pub use simd::Kernels;
 pub(crate) use columns::{PART, Slices, add_columns, column_sums, rows_per_part, sum_slices};
 pub(crate) use context::Context;
 pub(crate) use correlate::{Correlation, Epilogue, Geometry, Strides, WeightRows};
-pub(crate) use simd::{Isa, multiversion};
+#[cfg(target_arch = "x86_64")]
+pub(crate) use simd::{Avx2, Avx512};
+pub(crate) use simd::{Isa, Portable, Simd, multiversion};
 pub(crate) use weight_gradient::WeightGradient;
