@@ -10,7 +10,7 @@ pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
             best = Some((score, word));
         }
     }
-    best.filter(|(score, _)| *score > 0.3).map(|(_, word)| word)
+    best.filter(|(score, _)| *score > 0.5).map(|(_, word)| word)
 }
 
 /// From 0 (nothing alike) to 1 (equal). Typing errors are few edits; half-remembered names share a beginning: the

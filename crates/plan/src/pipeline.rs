@@ -172,3 +172,27 @@ pub struct NormalizePlan {
     /// Divided by.
     pub std: Vec<f64>,
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::plan;
+
+    #[test]
+    fn budgets() {
+        let bytes = |text: &str| {
+            let mut plan = plan();
+            plan.pipeline.budget = text.to_string();
+            plan.pipeline.budget_bytes().ok().map(|b| b.0)
+        };
+        assert_eq!(bytes("1"), Some(1));
+        assert_eq!(
+            (bytes("3KiB"), bytes("2 MiB"), bytes(" 2gib ")),
+            (Some(3 << 10), Some(2 << 20), Some(2 << 30))
+        );
+        assert_eq!((bytes("1TiB"), bytes("12B")), (Some(1 << 40), Some(12)));
+        for wrong in ["", "GiB", "1.5GiB", "-1", "1GB", "1 G", "16777216TiB", "18446744073709551616", "0x10"]
+        {
+            assert_eq!(bytes(wrong), None, "{wrong}");
+        }
+    }
+}

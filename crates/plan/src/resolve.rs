@@ -32,3 +32,126 @@ impl Plan {
         plan
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::plan;
+    use crate::{SchedulePlan, Split};
+    use expect_test::expect;
+    use proptest::prelude::*;
+
+    /// What resolving adds to the plan of the tests.
+    #[test]
+    fn everything_is_explicit() {
+        let plan = plan();
+        let text = plan.resolve(&plan.data.expected_facts(), 2).unwrap().to_toml();
+        let known = plan.to_toml();
+        let known: Vec<&str> = known.lines().collect();
+        let new: Vec<&str> = text.lines().filter(|line| !known.contains(line)).collect();
+        expect![[r#"
+            train = 45000
+            test = 10000
+            horizon = 3.0
+            evaluate = { updates = 176 }
+            threads = 2"#]]
+        .assert_eq(&new.join("\n"));
+    }
+
+    #[test]
+    fn what_is_said_is_kept() {
+        let mut plan = plan();
+        for setting in
+            ["run.threads=7", "schedule.horizon=5", "run.evaluate=epoch", "data.train=1000", "data.test=9"]
+        {
+            plan.set(setting).unwrap();
+        }
+        let facts = plan.data.expected_facts();
+        assert_eq!((facts.train_examples, facts.val_examples, facts.test_examples), (1000, 5000, 9));
+        assert_eq!(plan.resolve(&facts, 2).unwrap(), plan);
+    }
+
+    #[test]
+    fn a_length_in_updates_needs_no_horizon() {
+        let mut plan = plan();
+        plan.set("schedule.decay_updates=100").unwrap();
+        let resolved = plan.resolve(&plan.data.expected_facts(), 2).unwrap();
+        assert_eq!(resolved.schedule, plan.schedule);
+        resolved.check_without_data().unwrap();
+    }
+
+    #[test]
+    fn targets_lose_their_spaces_and_nothing_else() {
+        let mut plan = plan();
+        plan.set("run.target = val.error  <  0.400").unwrap();
+        let resolved = plan.resolve(&plan.data.expected_facts(), 2).unwrap();
+        assert_eq!(resolved.run.target.as_deref(), Some("val.error<0.400"));
+    }
+
+    #[test]
+    fn the_split_to_evaluate() {
+        let mut plan = plan();
+        assert_eq!(plan.evaluation_split(), Split::Val);
+        plan.set("run.target=test.accuracy>=0.94").unwrap();
+        assert_eq!(plan.evaluation_split(), Split::Test);
+        plan.set("run.target=none").unwrap();
+        assert_eq!(plan.evaluation_split(), Split::Val);
+        plan.set("data.validation=0").unwrap();
+        assert_eq!(plan.evaluation_split(), Split::Test);
+    }
+
+    #[test]
+    fn a_plan_that_is_wrong_is_not_resolved() {
+        let mut plan = plan();
+        plan.set("pipeline.stages.batch=0").unwrap();
+        assert!(plan.resolve(&plan.data.expected_facts(), 2).is_err());
+    }
+
+    #[test]
+    fn another_length_stretches_the_schedule() {
+        let base = plan();
+        let longer = base.with_epochs(6.0);
+        assert_eq!((longer.run.epochs, longer.schedule.horizon()), (6.0, Some(6.0)));
+        assert_eq!(longer.with_epochs(3.0).schedule.horizon(), Some(3.0));
+
+        let mut in_updates = plan();
+        in_updates.set("schedule.decay_updates=1000").unwrap();
+        let SchedulePlan::Linear { decay_updates, horizon, .. } = in_updates.with_epochs(1.5).schedule else {
+            panic!("another kind");
+        };
+        assert_eq!((decay_updates, horizon), (Some(500), None));
+
+        let mut constant = plan();
+        constant.set("schedule.kind=constant").unwrap();
+        assert_eq!(constant.with_epochs(1.0).schedule, constant.schedule);
+    }
+
+    /// The rate over the share of the run that is done does not depend on the run's length.
+    #[test]
+    fn the_horizon_ends_with_the_run() {
+        let plan = plan();
+        let facts = plan.data.expected_facts();
+        for epochs in [1.0, 2.5, 30.0] {
+            let plan = plan.with_epochs(epochs).resolve(&facts, 2).unwrap();
+            let (total, horizon) = (plan.total_updates(45_000), plan.horizon_updates(45_000));
+            assert_eq!(total, horizon);
+            assert_eq!(plan.schedule.learning_rate(total.0, horizon.0), 0.2 * 0.05);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn resolving_again_changes_nothing(
+            epochs in 0.01f64..20.0, batch in 1usize..2000, validation in 1usize..20_000, cores in 1usize..9
+        ) {
+            let mut plan = plan();
+            plan.set(&format!("pipeline.stages.batch={batch}")).unwrap();
+            plan.run.epochs = epochs;
+            plan.data.validation = validation;
+            let once = plan.resolve(&plan.data.expected_facts(), cores).unwrap();
+            let again = once.resolve(&once.data.expected_facts(), cores + 1).unwrap();
+            prop_assert_eq!(&again, &once);
+            prop_assert_eq!(Plan::parse(&once.to_toml()).unwrap(), once);
+        }
+    }
+}

@@ -247,7 +247,15 @@ fn locate(setting: &Setting, plan: &Value, all: &[Setting]) -> Result<Place, Pla
     }
     let value = read_value(setting, &form)?;
     let check = form.check(&value, &mut path.clone());
-    check.map_err(|fault| fault_error(&fault, &setting.from, plan))?;
+    check.map_err(|fault| {
+        let inside = fault.path.len() > path.len();
+        let place = if inside {
+            format!("{}, {}", setting.from, key_name(&fault.path))
+        } else {
+            setting.from.clone()
+        };
+        fault_error(&fault, &place, plan)
+    })?;
     Ok(Place { path, value: Some(value) })
 }
 
@@ -334,6 +342,8 @@ fn read_value(setting: &Setting, form: &Form) -> Result<Value, PlanError> {
         Some(value @ Value::String(_)) => Ok(value),
         Some(_) if matches!(form, Form::Text) => Ok(Value::String(text.clone())),
         Some(value) => Ok(value),
+        // TOML wants digits on both sides of the point; people do not.
+        None if let (Form::Number, Ok(number)) = (form, text.parse()) => Ok(Value::Float(number)),
         None if text.starts_with(['[', '{', '"', '\'']) => Err(PlanError::Value(complain(
             "value is not TOML",
             &setting.from,
@@ -362,3 +372,7 @@ fn decode(value: Value, settings: &[Setting]) -> Result<Plan, PlanError> {
         ))
     })
 }
+
+#[cfg(test)]
+#[path = "settings_tests.rs"]
+mod tests;

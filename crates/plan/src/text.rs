@@ -138,13 +138,12 @@ fn syntax_error(text: &str, error: &toml::de::Error) -> PlanError {
     let at = error.span().map_or(0, |span| span.start);
     let line = text[..floor(text, at)].matches('\n').count();
     let found = format!("`{}`", text.lines().nth(line).unwrap_or("").trim());
-    PlanError::Syntax(complain(
-        "not TOML",
-        &position(text, at),
-        error.message().replace('\n', ", "),
-        found,
-        "",
-    ))
+    let (what, expected) = match error.message().split_once(", expected ") {
+        Some((what, expected)) => (what, expected),
+        None => (error.message(), "TOML"),
+    };
+    let what = format!("not TOML, {}", what.replace('\n', ", "));
+    PlanError::Syntax(complain(&what, &position(text, at), expected, found, ""))
 }
 
 fn floor(text: &str, mut at: usize) -> usize {
@@ -192,3 +191,7 @@ fn span_of(root: &DeTable, fault: &Fault) -> Option<std::ops::Range<usize>> {
     }
     found
 }
+
+#[cfg(test)]
+#[path = "text_tests.rs"]
+mod tests;

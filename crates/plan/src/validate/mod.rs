@@ -1,0 +1,54 @@
+//! What cannot be meant, or not together, found before any work. The text's form is checked by reading it; here is
+//! what its values mean, one file for each part of the plan.
+
+mod data;
+mod run;
+mod stages;
+mod training;
+
+use crate::{DataFacts, Plan, PlanError};
+
+impl Plan {
+    /// Everything that can be known to be wrong before the data are read: values outside their ranges, stages that
+    /// cannot follow each other, and sizes that do not fit what the data's kind says of them.
+    pub fn check_without_data(&self) -> Result<(), PlanError> {
+        self.check(&self.data.expected_facts())
+    }
+
+    /// The same with the sizes of the data as they were found. A missing `data.path` is no error here but where the
+    /// folder is needed, in [`crate::DataPlan::folder`]: benchmarks need none.
+    pub fn check(&self, facts: &DataFacts) -> Result<(), PlanError> {
+        if self.name.trim().is_empty() {
+            return Err(PlanError::value("name", "a name", format_args!("\"{}\"", self.name), ""));
+        }
+        // TOML's integers end there, and a plan that cannot be written cannot be recorded.
+        if self.seed.0 > i64::MAX as u64 {
+            return Err(PlanError::value("seed", "a whole number below 2^63", self.seed.0, ""));
+        }
+        data::check(&self.data)?;
+        training::check_model(&self.model)?;
+        stages::check(&self.pipeline, facts)?;
+        training::check_optimizer(&self.optimizer)?;
+        training::check_schedule(&self.schedule)?;
+        run::check(self, facts)
+    }
+}
+
+/// Accepts a finite number for which the condition holds; says what was expected otherwise.
+fn number(place: &str, value: f64, expected: &str, holds: bool) -> Result<(), PlanError> {
+    // In the form that keeps large and small numbers short.
+    let found = format_args!("{value:?}");
+    if value.is_finite() && holds { Ok(()) } else { Err(PlanError::value(place, expected, found, "")) }
+}
+
+/// Accepts a number of threads from `least` to more than any machine has cores: beyond that it is a slip.
+fn threads(place: &str, value: usize, least: usize) -> Result<(), PlanError> {
+    const MOST: usize = 1024;
+    if (least..=MOST).contains(&value) {
+        return Ok(());
+    }
+    Err(PlanError::value(place, &format!("{least} to {MOST} threads"), value, ""))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,57 @@
+//! The run section, and what it asks of the data.
+
+use super::{number, threads};
+use crate::{DataFacts, EvaluatePlan, Plan, PlanError, Split};
+
+/// After the stages have been checked: a run's length is counted in batches.
+pub(crate) fn check(plan: &Plan, facts: &DataFacts) -> Result<(), PlanError> {
+    let run = &plan.run;
+    // A run is counted in u64 updates; no machine will see the end of this many epochs.
+    const MOST_EPOCHS: f64 = 1e9;
+    number("run.epochs", run.epochs, "a number above 0", run.epochs > 0.0)?;
+    number("run.epochs", run.epochs, "at most 1e9 epochs", run.epochs <= MOST_EPOCHS)?;
+    if let Some(count) = run.threads {
+        threads("run.threads", count, 1)?;
+    }
+    if run.evaluate == EvaluatePlan::Updates(0) {
+        return Err(PlanError::value("run.evaluate.updates", "at least 1 update", 0, ""));
+    }
+    let target = plan.target()?;
+    if let Some(horizon) = plan.schedule.horizon() {
+        number("schedule.horizon", horizon, "at most 1e9 epochs", horizon <= MOST_EPOCHS)?;
+    }
+    if facts.train_examples == 0 {
+        return Err(PlanError::impossible(
+            "there is nothing to train on",
+            "data",
+            "training examples",
+            "none",
+            "hold out less for validation",
+        ));
+    }
+    if plan.total_updates(facts.train_examples).0 == 0 {
+        let expected = format!("at least one of the {} training examples", facts.train_examples);
+        return Err(PlanError::value("run.epochs", &expected, run.epochs, ""));
+    }
+    let split = plan.evaluation_split();
+    if facts.examples_of(split) == 0 {
+        let hint = match (target.is_some(), split) {
+            (true, Split::Val) => "hold examples out with data.validation, or name test in the target",
+            (true, _) => "name another split in the target",
+            (false, _) => "hold examples out with data.validation",
+        };
+        let place = if target.is_some() { "run.target" } else { "data.validation" };
+        let found = match &run.target {
+            Some(text) => format!("`{text}`, with no {split} examples"),
+            None => format!("no val and no {split} examples"),
+        };
+        return Err(PlanError::impossible(
+            "there is nothing to evaluate on",
+            place,
+            "a split that has examples",
+            found,
+            hint,
+        ));
+    }
+    Ok(())
+}
