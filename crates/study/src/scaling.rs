@@ -248,7 +248,8 @@ pub fn regimes(points: &[CurvePoint], tolerance: f64) -> Result<Regimes, StudyEr
     let fewest = sorted.iter().map(|p| p.updates).fold(f64::INFINITY, f64::min);
     let useful =
         sorted.iter().find(|p| p.updates <= (1.0 + tolerance) * fewest).expect("the fewest is among them");
-    let flat_from = Bend { batch: useful.batch, seen: last.batch >= 2.0 * useful.batch };
+    let seen = last.batch >= 2.0 * useful.batch;
+    let flat_from = Bend { batch: if seen { useful.batch } else { last.batch }, seen };
     Ok(Regimes { perfect_until, flat_from })
 }
 
