@@ -262,7 +262,8 @@ pub(crate) mod tests {
                 "share": 0.5
               },
               "record": "runs/test"
-            }"#]].assert_eq(&text);
+            }"#]]
+        .assert_eq(&text);
         assert_eq!(serde_json::from_str::<Summary>(&text).unwrap(), summary());
     }
 

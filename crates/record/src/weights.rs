@@ -40,7 +40,8 @@ impl WeightsAbout {
             StagePlan::Normalize(normalize) => Some(normalize.clone()),
             _ => None,
         });
-        let crop = plan.pipeline.stages.iter().find_map(|stage| match stage {
+        // Of several crops the last decides what the network sees.
+        let crop = plan.pipeline.stages.iter().rev().find_map(|stage| match stage {
             StagePlan::Crop(crop) => Some(crop.size),
             _ => None,
         });
