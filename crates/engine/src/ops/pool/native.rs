@@ -3,8 +3,9 @@
 use crate::Window;
 use crate::native::{Context, PART, add_columns, multiversion};
 use sooner_base::Shape;
+use std::ops::Range;
 
-/// Channels whose winners are kept at a time.
+/// Channels whose largest values are kept at a time.
 const CHANNELS: usize = 64;
 
 /// The sizes of a pooling: input `[N, H, W, C]`, output `[N, H', W', C]`.
@@ -33,7 +34,7 @@ impl Pooling {
     }
 
     /// Rows or columns of the input that window `at` covers.
-    fn covered(&self, d: usize, at: usize) -> std::ops::Range<usize> {
+    fn covered(&self, d: usize, at: usize) -> Range<usize> {
         let start = at * self.window.stride[d];
         let end = start + self.window.kernel[d];
         let pad = self.window.pad_low[d];
@@ -42,7 +43,7 @@ impl Pooling {
 
     /// Calls `visit` for every output position of an image, with its offset and its covered rows and columns.
     #[inline(always)]
-    fn each(&self, mut visit: impl FnMut(usize, std::ops::Range<usize>, std::ops::Range<usize>)) {
+    fn each(&self, mut visit: impl FnMut(usize, Range<usize>, Range<usize>)) {
         for i in 0..self.output[0] {
             for j in 0..self.output[1] {
                 let at = (i * self.output[1] + j) * self.channels;
@@ -58,7 +59,7 @@ impl Pooling {
         cx: &Context,
         out: &mut [f32],
         [out_len, other_len]: [usize; 2],
-        run: &(dyn Fn(std::ops::Range<usize>, &mut [f32]) + Sync),
+        run: &(dyn Fn(Range<usize>, &mut [f32]) + Sync),
     ) {
         if out_len == 0 {
             return;
@@ -109,10 +110,7 @@ multiversion! {
                         if first {
                             y.copy_from_slice(x);
                         } else {
-                            for (y, &x) in y.iter_mut().zip(x) {
-                                // Not `x > y`: a NaN on either side must win.
-                                *y = if x <= *y || y.is_nan() { *y } else { x };
-                            }
+                            larger(x, y);
                         }
                         first = false;
                     }
@@ -129,29 +127,19 @@ multiversion! {
             p.each(|at, rows, columns| {
                 for c in (0..p.channels).step_by(CHANNELS) {
                     let count = CHANNELS.min(p.channels - c);
-                    let dy = &dy[at + c..at + c + count];
+                    let at_x = |h: usize, w: usize| (h * p.input[1] + w) * p.channels + c;
                     let mut best = [f32::NEG_INFINITY; CHANNELS];
-                    let mut winner = [0u32; CHANNELS];
-                    let mut number = 0;
                     for h in rows.clone() {
                         for w in columns.clone() {
-                            let x = &x[(h * p.input[1] + w) * p.channels + c..][..count];
-                            for i in 0..count {
-                                let wins = number == 0 || !(x[i] <= best[i] || best[i].is_nan());
-                                best[i] = if wins { x[i] } else { best[i] };
-                                winner[i] = if wins { number } else { winner[i] };
-                            }
-                            number += 1;
+                            larger(&x[at_x(h, w)..][..count], &mut best[..count]);
                         }
                     }
-                    number = 0;
+                    let mut rest = [0f32; CHANNELS];
+                    rest[..count].copy_from_slice(&dy[at + c..][..count]);
                     for h in rows.clone() {
                         for w in columns.clone() {
-                            let dx = &mut dx[(h * p.input[1] + w) * p.channels + c..][..count];
-                            for i in 0..count {
-                                dx[i] += if winner[i] == number { dy[i] } else { 0.0 };
-                            }
-                            number += 1;
+                            let (x, dx) = (&x[at_x(h, w)..][..count], &mut dx[at_x(h, w)..][..count]);
+                            send(x, &best[..count], &mut rest[..count], dx);
                         }
                     }
                 }
@@ -194,6 +182,26 @@ multiversion! {
                 }
             });
         }
+    }
+}
+
+/// The larger of each two, NaN if either is.
+#[inline(always)]
+fn larger(x: &[f32], best: &mut [f32]) {
+    for (best, &x) in best.iter_mut().zip(x) {
+        // Not `x > best`: a NaN on either side must win.
+        *best = if (x <= *best) | best.is_nan() { *best } else { x };
+    }
+}
+
+/// Adds to dx what is left of a window's dy where x is the window's best, and leaves nothing of it: so the first of
+/// equals gets it. Where the best is NaN, the first of all.
+#[inline(always)]
+fn send(x: &[f32], best: &[f32], rest: &mut [f32], dx: &mut [f32]) {
+    for (((dx, rest), &x), &best) in dx.iter_mut().zip(rest).zip(x).zip(best) {
+        let beaten = x < best;
+        *dx += if beaten { 0.0 } else { *rest };
+        *rest = if beaten { *rest } else { 0.0 };
     }
 }
 
