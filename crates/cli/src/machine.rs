@@ -1,7 +1,8 @@
 //! The machine: its cores, its name, its calendar, and the engine set up on it.
 
 use sooner_base::Clock;
-use sooner_engine::native::{Kernels, Peak, Pool, measure_peak};
+use sooner_engine::native::{Kernels, Pool};
+use sooner_engine::{Peak, measure_peak};
 use sooner_plan::Plan;
 use sooner_record::{FORMAT, Header, Machine};
 use std::collections::BTreeMap;
