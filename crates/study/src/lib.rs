@@ -1,6 +1,24 @@
-//! Studies, the pure half.
+//! Studies, the pure half: where trials lie, what they needed to meet a target, how sure that is, and what follows for
+//! batch size and echo factor.
+//!
+//! In reading order:
+//! - before trials run: [`space`] holds the ranges and scales of metaparameters, [`points`] spreads trials over them as a
+//!   function of (study seed, trial number);
+//! - what they measured: a [`Trial`] with its [`Series`], judged against a [`Target`] by [`to_target`], with a
+//!   [`Bootstrap`] over trials and a [`Reach`] over seeds; [`space::Space::edges`] tells whether the search was wide enough;
+//! - what it means: [`fit_scaling`] and [`regimes`] for updates against batch size, [`best_rates`] for learning rates,
+//!   [`ClassCounts`] and [`best_within`] for budgets, [`fresh_ratio`], [`TimeLaw`] and [`best_echo`] for echoing,
+//!   [`NoiseScale`] and [`batch_advice`] for the batch size;
+//! - a workload that is solved exactly: [`nqm`], the noisy quadratic model, the oracle of all of the above;
+//! - data of others: [`batch_science`] reads the published raw data of the data-parallelism paper, [`parse_dawnbench`]
+//!   DAWNBench's tables.
+//!
+//! **Invariant:** no clock, no disk, no environment, no generator of random numbers but keyed ones whose seed is an
+//! argument; texts come in as strings. **Invariant:** threads only where their number is an argument, and no result
+//! depends on it. **Invariant:** diverged and censored trials are counted and never silently dropped.
 
 mod advice;
+pub mod batch_science;
 mod budget;
 mod dawnbench;
 mod echo;

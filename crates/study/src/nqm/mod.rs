@@ -9,9 +9,11 @@
 mod curve;
 mod moments;
 mod search;
+mod trial;
 
 pub use curve::loss_curve;
 pub use search::{fresh_batches_to_goal, solve};
+pub use trial::run_trial;
 
 use crate::error::{Fault, StudyError};
 use serde::{Deserialize, Serialize};
