@@ -2,7 +2,7 @@
 //! seed is given.
 
 use serde::{Deserialize, Serialize};
-use sooner_base::{Purpose, Rng, Seed};
+use sooner_base::{Purpose, Rng, Seed, mean};
 
 /// A range of values.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -43,6 +43,20 @@ impl Bootstrap {
             (0..amounts.len()).map(|_| draw()).fold(f64::INFINITY, f64::min)
         };
         (0..self.resamples).map(least).collect()
+    }
+
+    /// The mean of `a` minus that of `b`, say final errors of two ways to train over several seeds, with its interval over
+    /// resampled seeds. `None` if either is empty.
+    pub fn mean_difference(&self, a: &[f64], b: &[f64]) -> Option<(f64, Interval)> {
+        let difference = mean(a)? - mean(b)?;
+        let resampled = |values: &[f64], resample, sample| {
+            let mut rng = self.rng(resample, sample);
+            let mut draw = || values[rng.below(values.len() as u32) as usize];
+            (0..values.len()).map(|_| draw()).sum::<f64>() / values.len() as f64
+        };
+        let differences: Vec<f64> =
+            (0..self.resamples).map(|r| resampled(a, r, 0) - resampled(b, r, 1)).collect();
+        Some((difference, self.interval(&differences)?))
     }
 
     /// The interval that holds the middle `confidence` of some resampled values; infinite ones count, NaN may not occur.
@@ -144,6 +158,23 @@ mod tests {
         assert_eq!(BOOTSTRAP.interval(&[]), None);
         let percent: Vec<f64> = (0..=1000).map(f64::from).collect();
         assert_eq!(BOOTSTRAP.interval(&percent), Some(Interval { low: 25.0, high: 975.0 }));
+    }
+
+    #[test]
+    fn differences_of_means_have_the_width_of_their_standard_error() {
+        let sample = |shift: f64, salt| -> Vec<f64> {
+            let draw = |i| shift + Seed(6).key(Purpose::Study, salt).at(0, i, 0).normal();
+            (0..50).map(draw).collect()
+        };
+        let (a, b) = (sample(1.0, 1), sample(0.0, 2));
+        let (difference, interval) = BOOTSTRAP.mean_difference(&a, &b).unwrap();
+        assert!((difference - 1.0).abs() < 0.6 && interval.low < difference && difference < interval.high);
+        // Twice 1.96 standard errors of sqrt(2 / 50), which the samples' own spread moves by up to 20 %.
+        let width = interval.high - interval.low;
+        assert!((width / 0.784 - 1.0).abs() < 0.25, "{width}");
+        let (none, interval) = BOOTSTRAP.mean_difference(&a, &a).unwrap();
+        assert!(none == 0.0 && interval.low < 0.0 && 0.0 < interval.high);
+        assert_eq!(BOOTSTRAP.mean_difference(&a, &[]), None);
     }
 
     #[test]

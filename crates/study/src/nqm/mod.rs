@@ -92,8 +92,8 @@ impl NqmSpec {
         let fail = |place, expected, found: &dyn std::fmt::Display| {
             Err(StudyError::Nqm(Fault::new(place, expected, found)))
         };
-        if self.dims == 0 || self.dims > 1_000_000 {
-            return fail("dims", "1 to 1000000", &self.dims);
+        if self.dims == 0 || self.dims > 100_000 {
+            return fail("dims", "1 to 100000", &self.dims);
         }
         if !(self.goal > 0.0 && self.goal < 1.0) {
             return fail("goal", "a share of the initial loss, above 0 and below 1", &self.goal);

@@ -35,15 +35,22 @@ pub(super) fn apply(p: [f64; 4], s: [f64; 2]) -> [f64; 2] {
     [p[0] * s[0] + p[1] * s[1], p[2] * s[0] + p[3] * s[1]]
 }
 
-/// A^echo and c of the module's formulas.
+/// A^echo and c of the module's formulas, by squaring.
 pub(super) fn fresh_batch(a: [f64; 4], b: [f64; 2], echo: u32) -> ([f64; 4], [f64; 2]) {
-    let (mut p, mut c) = (a, b);
-    for _ in 1..echo {
-        c = apply(a, c);
-        c = [c[0] + b[0], c[1] + b[1]];
-        p = product(a, p);
+    // Updates in a row, as (matrix, vector); powers of A commute, so their order does not matter.
+    let then = |first: ([f64; 4], [f64; 2]), second: ([f64; 4], [f64; 2])| {
+        let moved = apply(second.0, first.1);
+        (product(second.0, first.0), [moved[0] + second.1[0], moved[1] + second.1[1]])
+    };
+    let (mut total, mut run, mut left) = (([1.0, 0.0, 0.0, 1.0], [0.0, 0.0]), (a, b), echo);
+    while left > 0 {
+        if left & 1 == 1 {
+            total = then(total, run);
+        }
+        run = then(run, run);
+        left >>= 1;
     }
-    (p, c)
+    total
 }
 
 /// Whether theta's mean squared only ever falls, or only ever rises, along the updates that start at (1, 0).
