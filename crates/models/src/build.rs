@@ -12,6 +12,17 @@ pub enum Mode {
     Eval,
 }
 
+/// A convolution: how many channels come out, over which window, and how its weights start.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Conv {
+    /// Channels of the result.
+    pub channels: usize,
+    /// The window.
+    pub window: Window,
+    /// The weights' initial values.
+    pub init: Init,
+}
+
 /// A network under construction.
 #[derive(Debug)]
 pub struct Net<'v> {
@@ -40,17 +51,12 @@ impl<'v> Net<'v> {
         Ok(self.graph.read(self.vars, id))
     }
 
-    /// A convolution without bias, He initialised: variable `NAME.weight` `[KH, KW, C, K]`.
-    pub fn conv(
-        &mut self,
-        name: &str,
-        x: NodeId,
-        channels: usize,
-        window: Window,
-    ) -> Result<NodeId, EngineError> {
+    /// A convolution without bias: variable `NAME.weight` `[KH, KW, C, K]`.
+    pub fn conv(&mut self, name: &str, x: NodeId, shape: Conv) -> Result<NodeId, EngineError> {
+        let Conv { channels, window, init } = shape;
         let [kh, kw] = window.kernel;
         let shape = [kh, kw, self.graph.shape(x).last(), channels];
-        let w = self.var(format!("{name}.weight"), shape, Init::HeNormal, Role::Weight)?;
+        let w = self.var(format!("{name}.weight"), shape, init, Role::Weight)?;
         self.graph.conv2d(x, w, window)
     }
 
@@ -62,13 +68,7 @@ impl<'v> Net<'v> {
     }
 
     /// A linear layer without bias: variable `NAME.weight` `[I, O]`. x is flattened to `[N, I]` first.
-    pub fn linear(
-        &mut self,
-        name: &str,
-        x: NodeId,
-        units: usize,
-        init: Init,
-    ) -> Result<NodeId, EngineError> {
+    pub fn linear(&mut self, name: &str, x: NodeId, units: usize, init: Init) -> Result<NodeId, EngineError> {
         let shape = self.graph.shape(x).clone();
         let inputs = shape.dims()[1..].iter().product::<usize>();
         let flat = if shape.rank() == 2 { x } else { self.graph.reshape(x, [shape[0], inputs])? };
@@ -103,13 +103,9 @@ impl<'v> Net<'v> {
     }
 
     /// A 3x3 convolution, batch normalisation and ReLU: variables `NAME.conv.*` and `NAME.norm.*`.
-    pub fn conv_norm_relu(
-        &mut self,
-        name: &str,
-        x: NodeId,
-        channels: usize,
-    ) -> Result<NodeId, EngineError> {
-        let y = self.conv(&format!("{name}.conv"), x, channels, Window::same(3, 1))?;
+    pub fn conv_norm_relu(&mut self, name: &str, x: NodeId, channels: usize) -> Result<NodeId, EngineError> {
+        let conv = Conv { channels, window: Window::same(3, 1), init: Init::HeNormal };
+        let y = self.conv(&format!("{name}.conv"), x, conv)?;
         let y = self.batch_norm(&format!("{name}.norm"), y)?;
         self.graph.relu(y)
     }

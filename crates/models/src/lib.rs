@@ -7,7 +7,7 @@ mod build;
 mod families;
 mod workloads;
 
-pub use build::{Mode, Net};
+pub use build::{Conv, Mode, Net};
 pub use workloads::{DEFAULT_WORKLOAD, Workload, workload, workloads};
 
 use sooner_base::Shape;
@@ -98,13 +98,17 @@ impl Model {
         let x = net.graph.features([batch, h, w, c]);
         let labels = net.graph.labels(batch);
         let logits = families::forward(&self.plan, &mut net, x, self.classes)?;
-        let smoothing = net.graph.push(sooner_engine::Op::Fill { shape: Shape::scalar(), value: 0.0 }, &[])?;
+        let smoothing =
+            net.graph.push(sooner_engine::Op::Fill { shape: Shape::scalar(), value: 0.0 }, &[])?;
         let losses = net.graph.cross_entropy(logits, labels, smoothing)?;
         let loss = net.graph.sum(losses)?;
         let correct = net.graph.correct(logits, labels)?;
         let correct = net.graph.sum(correct)?;
-        let outputs =
-            vec![("loss".to_string(), loss), ("correct".to_string(), correct), ("logits".to_string(), logits)];
+        let outputs = vec![
+            ("loss".to_string(), loss),
+            ("correct".to_string(), correct),
+            ("logits".to_string(), logits),
+        ];
         let graph = net.graph;
         Ok(Program { vars: self.vars.clone(), graph, updates: Vec::new(), outputs })
     }

@@ -1,6 +1,6 @@
 //! Networks without shortcuts (Shallue et al., 2018; FACTS B1).
 
-use crate::Net;
+use crate::{Conv, Net};
 use sooner_engine::{EngineError, Init, NodeId, Window};
 
 /// Linear layers `layer1`, `layer2`, ... with biases, ReLU between them; `hidden` empty is softmax regression.
@@ -33,7 +33,8 @@ pub(super) fn simple_cnn(
 ) -> Result<NodeId, EngineError> {
     let mut h = x;
     for (name, channels) in ["conv1", "conv2"].into_iter().zip(channels) {
-        h = net.conv(name, h, channels, Window::valid(5, 1))?;
+        let conv = Conv { channels, window: Window::valid(5, 1), init: Init::HeNormal };
+        h = net.conv(name, h, conv)?;
         h = net.bias(name, h)?;
         h = net.graph.relu(h)?;
         h = net.graph.max_pool(h, Window::valid(2, 2))?;

@@ -1,6 +1,6 @@
 //! Networks with shortcuts.
 
-use crate::Net;
+use crate::{Conv, Net};
 use sooner_engine::{EngineError, Init, NodeId, Window};
 
 /// A 3x3 convolution, then three pre-activation blocks of two 3x3 convolutions, the second and third at half
@@ -12,7 +12,7 @@ pub(super) fn resnet8(
     channels: [usize; 3],
     classes: usize,
 ) -> Result<NodeId, EngineError> {
-    let mut h = net.conv("conv", x, channels[0], Window::same(3, 1))?;
+    let mut h = net.conv("conv", x, unnormalized(channels[0], 1))?;
     h = net.bias("conv", h)?;
     for (i, width) in channels.into_iter().enumerate() {
         let stride = if i == 0 { 1 } else { 2 };
@@ -20,8 +20,15 @@ pub(super) fn resnet8(
     }
     h = net.graph.relu(h)?;
     h = net.graph.global_avg_pool(h)?;
-    let logits = net.linear("linear", h, classes, Init::GlorotUniform)?;
+    let logits = net.linear("linear", h, classes, Init::TorchUniform)?;
     net.bias("linear", logits)
+}
+
+/// A 3x3 convolution that no normalisation follows. Small initial values keep what the blocks add small beside their
+/// shortcuts: with He's, the sum of three blocks is some eight times too large, and training starts slowly (ResNet-8,
+/// 3 epochs of CIFAR-10 at rate 0.05: val.error 0.415 with He's values, 0.383 after only 2.5 epochs with these; n = 1 each).
+fn unnormalized(channels: usize, stride: usize) -> Conv {
+    Conv { channels, window: Window::same(3, stride), init: Init::TorchUniform }
 }
 
 fn plain_block(
@@ -33,10 +40,10 @@ fn plain_block(
 ) -> Result<NodeId, EngineError> {
     let (first, second) = (format!("{name}.conv1"), format!("{name}.conv2"));
     let mut h = net.graph.relu(x)?;
-    h = net.conv(&first, h, channels, Window::same(3, stride))?;
+    h = net.conv(&first, h, unnormalized(channels, stride))?;
     h = net.bias(&first, h)?;
     h = net.graph.relu(h)?;
-    h = net.conv(&second, h, channels, Window::same(3, 1))?;
+    h = net.conv(&second, h, unnormalized(channels, 1))?;
     h = net.bias(&second, h)?;
     let mut shortcut = x;
     if stride > 1 {
