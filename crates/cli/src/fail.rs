@@ -59,7 +59,9 @@ pub(crate) fn report(error: &anyhow::Error, json: bool) -> ExitCode {
     if json {
         let complaint = match complaint {
             Some(c) => json!(c),
-            None => json!({ "what": format!("{error:#}"), "where": "", "expected": "", "found": "", "hint": "" }),
+            None => {
+                json!({ "what": format!("{error:#}"), "where": "", "expected": "", "found": "", "hint": "" })
+            }
         };
         println!("{}", json!({ "error": complaint }));
     }

@@ -42,7 +42,8 @@ impl Observer for Bar {
                 None => String::new(),
             };
             let share = 100.0 * progress.share;
-            let message = format!("loss {:.3}{metric}  {rate:.0} examples/s  {share:.0} % of peak", progress.loss);
+            let message =
+                format!("loss {:.3}{metric}  {rate:.0} examples/s  {share:.0} % of peak", progress.loss);
             self.bar.set_message(message);
             self.bar.set_prefix(format!("{} left", duration(progress.seconds_left.0)));
             self.bar.set_position(progress.updates.0);

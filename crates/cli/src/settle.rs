@@ -25,7 +25,8 @@ pub(crate) fn builtin(name: &str) -> Result<&'static Workload, Failure> {
 pub(crate) fn plan(args: &PlanArgs, more: &[Setting]) -> anyhow::Result<Plan> {
     let name = args.workload.as_deref().unwrap_or(DEFAULT_WORKLOAD);
     let mut plan = if name.ends_with(".toml") {
-        let text = std::fs::read_to_string(name).with_context(|| format!("cannot read the plan file `{name}`"))?;
+        let text =
+            std::fs::read_to_string(name).with_context(|| format!("cannot read the plan file `{name}`"))?;
         Plan::parse(&text).map_err(|e| e.in_file(name))?
     } else {
         Plan::parse(builtin(name)?.toml)?

@@ -40,7 +40,10 @@ fn crates_use_only_what_the_design_allows() {
         let name = folder.file_name().expect("a name").to_string_lossy().into_owned();
         let text = fs::read_to_string(folder.join("Cargo.toml")).expect("every crate has a manifest");
         let manifest: toml::Table = text.parse().expect("manifests are TOML");
-        let allowed = EDGES.iter().find(|(n, _)| *n == name).unwrap_or_else(|| panic!("crate {name} is not in the list"));
+        let allowed = EDGES
+            .iter()
+            .find(|(n, _)| *n == name)
+            .unwrap_or_else(|| panic!("crate {name} is not in the list"));
         let used: BTreeSet<String> = ["dependencies", "build-dependencies"]
             .iter()
             .filter_map(|section| manifest.get(*section)?.as_table())
@@ -70,7 +73,12 @@ fn unsafe_stands_only_in_the_engine_and_is_argued() {
             if !block || file.ends_with("cli/tests/tidy.rs") {
                 continue;
             }
-            assert!(file.components().any(|c| c.as_os_str() == "engine"), "unsafe in {}:{}", file.display(), i + 1);
+            assert!(
+                file.components().any(|c| c.as_os_str() == "engine"),
+                "unsafe in {}:{}",
+                file.display(),
+                i + 1
+            );
             let argued = lines[i.saturating_sub(6)..=i].iter().any(|l| l.contains("SAFETY:"));
             assert!(argued, "no SAFETY note at {}:{}", file.display(), i + 1);
         }
@@ -91,7 +99,8 @@ fn files_are_short_or_explain_themselves() {
 #[test]
 fn architecture_names_files_that_exist() {
     let text = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");
-    let paths = text.split('`').skip(1).step_by(2).filter(|s| s.starts_with("crates/") || s.starts_with("docs/"));
+    let paths =
+        text.split('`').skip(1).step_by(2).filter(|s| s.starts_with("crates/") || s.starts_with("docs/"));
     let mut count = 0;
     for path in paths {
         count += 1;

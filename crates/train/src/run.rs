@@ -93,8 +93,7 @@ impl Run<'_, '_> {
         let vars = programs.compile(&self.batch_sizes(), &plan.optimizer)?;
         let mut state = State::init(&vars, plan.seed);
         let split = plan.evaluation_split();
-        let mut evaluator =
-            Evaluator::new(pipeline.evaluation(splits.get(split).clone(), Evaluator::BATCH)?);
+        let mut evaluator = Evaluator::new(pipeline.evaluation(splits.get(split).clone(), Evaluator::BATCH)?);
         evaluator.compile(&mut programs)?;
         let mut stream = pipeline.stream(Place::default());
 
@@ -240,11 +239,7 @@ impl Run<'_, '_> {
         Ok(write_weights(&self.writer.weights_path(), &about, &tensors)?)
     }
 
-    fn finish(
-        mut self,
-        status: Status,
-        stages: BTreeMap<String, Seconds>,
-    ) -> Result<Summary, TrainError> {
+    fn finish(mut self, status: Status, stages: BTreeMap<String, Seconds>) -> Result<Summary, TrainError> {
         self.writer.sync()?;
         // The last reading of the clock: what follows, one line of the log, is in no phase.
         self.job.watch.enter(Phase::Log);

@@ -35,7 +35,9 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<ExitCode> {
     if facts.examples_of(split) == 0 {
         let found = format!("{split} of {}", file.display());
         let expected = "a split with examples";
-        return Err(Failure::usage("nothing to evaluate", "--split", [expected, &found, "try --split test"]).into());
+        return Err(
+            Failure::usage("nothing to evaluate", "--split", [expected, &found, "try --split test"]).into()
+        );
     }
 
     let input = settle::input_shape(facts.image, about.crop);

@@ -120,17 +120,26 @@ fn closing(s: &Summary) -> String {
             at.epochs.0,
             duration(at.training_seconds.0)
         ),
-        (Status::Done, _) => format!("done: {} updates, {:.2} epochs", s.position.updates, s.position.epochs.0),
+        (Status::Done, _) => {
+            format!("done: {} updates, {:.2} epochs", s.position.updates, s.position.epochs.0)
+        }
         (Status::Budget, Some(at)) => format!(
             "budget ended; {target} was met after {} updates, but not by the final weights",
             at.updates
         ),
-        (Status::Diverged, _) => format!("diverged after {} updates: the loss is not finite", s.position.updates),
+        (Status::Diverged, _) => {
+            format!("diverged after {} updates: the loss is not finite", s.position.updates)
+        }
         (Status::Interrupted, _) => format!("interrupted after {} updates", s.position.updates),
         _ => format!("budget ended before {target}: {:.2} epochs", s.position.epochs.0),
     });
     let metrics = |name: &str, m: &Option<sooner_record::Metrics>| {
-        m.map(|m| format!("  {name:<9} {} loss {:.4}, error {:.4}, accuracy {:.4}", m.split, m.loss, m.error, m.accuracy))
+        m.map(|m| {
+            format!(
+                "  {name:<9} {} loss {:.4}, error {:.4}, accuracy {:.4}",
+                m.split, m.loss, m.error, m.accuracy
+            )
+        })
     };
     lines.extend(metrics("final", &s.last));
     if s.best != s.last {
