@@ -6,6 +6,8 @@ use super::simd::{Isa, multiversion};
 
 /// Values of a matrix that one task of an elementwise kernel works on (64 KiB).
 pub(crate) const PART: usize = 16 * 1024;
+/// Columns whose sums are kept in registers.
+const LANES: usize = 16;
 /// Most slices that are summed apart.
 const SLICES: usize = 64;
 
@@ -79,21 +81,25 @@ pub(crate) fn add_columns(isa: Isa, x: &[f32], sums: &mut [f32]) {
 
 multiversion! {
     fn add_rows_to(x: &[f32], sums: &mut [f32]) {
-        const BLOCK: usize = 8;
+        const BLOCK: usize = 32;
         let columns = sums.len();
-        let mut blocks = x.chunks_exact(BLOCK * columns);
-        for block in &mut blocks {
-            // Eight rows in a tree: no sum of the slice is longer than rows / 8 + 3 additions.
-            let row: [&[f32]; BLOCK] = std::array::from_fn(|r| &block[r * columns..(r + 1) * columns]);
-            for c in 0..columns {
-                let first = (row[0][c] + row[1][c]) + (row[2][c] + row[3][c]);
-                let second = (row[4][c] + row[5][c]) + (row[6][c] + row[7][c]);
-                sums[c] += first + second;
+        let whole = columns - columns % LANES;
+        // Blocks of rows: no sum of the slice is longer than rows / BLOCK + BLOCK additions.
+        for block in x.chunks(BLOCK * columns) {
+            for c in (0..whole).step_by(LANES) {
+                let mut sum = [0f32; LANES];
+                for row in block.chunks_exact(columns) {
+                    let row: &[f32; LANES] = row[c..].first_chunk().expect("whole lanes are left");
+                    for i in 0..LANES {
+                        sum[i] += row[i];
+                    }
+                }
+                for i in 0..LANES {
+                    sums[c + i] += sum[i];
+                }
             }
-        }
-        for row in blocks.remainder().chunks_exact(columns) {
-            for (sum, v) in sums.iter_mut().zip(row) {
-                *sum += v;
+            for c in whole..columns {
+                sums[c] += block.chunks_exact(columns).map(|row| row[c]).sum::<f32>();
             }
         }
     }

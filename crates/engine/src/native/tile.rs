@@ -85,7 +85,7 @@ pub(crate) fn max_rows(isa: Isa, vectors: usize) -> usize {
 pub(crate) fn wide(isa: Isa, reading: Reading) -> usize {
     match (isa, reading) {
         #[cfg(target_arch = "x86_64")]
-        (Isa::Avx512, Reading::Rows) => 4,
+        (Isa::Avx512, _) => 4,
         _ => 2,
     }
 }

@@ -32,6 +32,8 @@ pub(crate) struct WeightGradient {
     padding: Padding,
     direct: bool,
     panels: Vec<Panel>,
+    /// Whether dy must be packed: not if one panel is all of it.
+    packs: bool,
     /// Where each row of pixels of a group of images begins in the padded images.
     segments: Vec<usize>,
     /// Rows of pixels that are summed before a tile of dw is left.
@@ -52,6 +54,7 @@ impl WeightGradient {
         let direct = padding.is_inside();
         let panels = panels(isa, geometry.width, wide(isa, Reading::Columns));
         let widest = panels.iter().map(|p| p.width).max().unwrap_or(1);
+        let packs = panels.len() > 1 || widest != geometry.width;
         let [rows, columns] = geometry.output;
         let block = (NEAR / widest / columns.max(1)).max(1);
         let result = geometry.taps[0] * geometry.taps[1] * geometry.depth * geometry.width;
@@ -59,7 +62,7 @@ impl WeightGradient {
         let slices = 1 << slices.ilog2();
         let shares = SLICES.div_ceil(slices).min(panels.len()).max(1);
         let padded = if direct { 0 } else { padding.len() };
-        let share = packed_columns(&panels).div_ceil(shares);
+        let share = if packs { packed_columns(&panels).div_ceil(shares) } else { 0 };
         let per_image = padded + rows * columns * share;
         let group = (GROUP / per_image.max(1)).clamp(1, geometry.images.div_ceil(slices).max(1));
         let pitch = pitch(&geometry, &padding, direct);
@@ -71,6 +74,7 @@ impl WeightGradient {
             padding,
             direct,
             panels,
+            packs,
             segments,
             block,
             group,
@@ -138,8 +142,9 @@ impl WeightGradient {
         &self.panels[bound(share)..bound(share + 1)]
     }
 
+    /// Values of each pixel of dy that the panels of a share are packed to.
     fn packed_width(&self, share: usize) -> usize {
-        self.share(share).iter().map(|p| p.width).sum()
+        if self.packs { self.share(share).iter().map(|p| p.width).sum() } else { 0 }
     }
 }
 
@@ -183,11 +188,11 @@ impl Job<'_> {
             let count = (images * pixels).min(plan.positions - from * pixels);
             let dy = &self.dy[from * pixels * g.width..][..count * g.width];
             let mut at = 0;
-            for panel in plan.share(share) {
+            for panel in plan.share(share).iter().filter(|_| plan.packs) {
                 pack(dy, g.width, panel, &mut packed[at..at + count * panel.width]);
                 at += count * panel.width;
             }
-            start = self.group(x, packed, count, share, start);
+            start = self.group(x, if plan.packs { packed } else { dy }, count, share, start);
         }
     }
 

@@ -41,15 +41,13 @@ impl Pooling {
         start.saturating_sub(pad).min(self.input[d])..end.saturating_sub(pad).min(self.input[d])
     }
 
-    /// Calls `visit` for every output position of an image, with its offset and its covered rows and columns.
+    /// Every output position of an image: its offset and its covered rows and columns.
     #[inline(always)]
-    fn each(&self, mut visit: impl FnMut(usize, Range<usize>, Range<usize>)) {
-        for i in 0..self.output[0] {
-            for j in 0..self.output[1] {
-                let at = (i * self.output[1] + j) * self.channels;
-                visit(at, self.covered(0, i), self.covered(1, j));
-            }
-        }
+    fn windows(&self) -> impl Iterator<Item = (usize, Range<usize>, Range<usize>)> {
+        (0..self.output[0] * self.output[1]).map(|position| {
+            let (i, j) = (position / self.output[1], position % self.output[1]);
+            (position * self.channels, self.covered(0, i), self.covered(1, j))
+        })
     }
 
     /// Calls `run` for groups of images with their part of `out`, whose images have `out_len` values, and the range of
@@ -101,7 +99,7 @@ pub(crate) fn avg_grad(cx: &Context, p: &Pooling, dy: &[f32], dx: &mut [f32]) {
 multiversion! {
     fn max_images(p: &Pooling, x: &[f32], y: &mut [f32]) {
         for (x, y) in x.chunks_exact(p.input_len()).zip(y.chunks_exact_mut(p.output_len())) {
-            p.each(|at, rows, columns| {
+            for (at, rows, columns) in p.windows() {
                 let y = &mut y[at..at + p.channels];
                 let mut first = true;
                 for h in rows {
@@ -115,7 +113,7 @@ multiversion! {
                         first = false;
                     }
                 }
-            });
+            }
         }
     }
 
@@ -124,7 +122,7 @@ multiversion! {
         dx.fill(0.0);
         let images = x.chunks_exact(p.input_len()).zip(dx.chunks_exact_mut(p.input_len()));
         for ((x, dx), dy) in images.zip(dy.chunks_exact(p.output_len())) {
-            p.each(|at, rows, columns| {
+            for (at, rows, columns) in p.windows() {
                 for c in (0..p.channels).step_by(CHANNELS) {
                     let count = CHANNELS.min(p.channels - c);
                     let at_x = |h: usize, w: usize| (h * p.input[1] + w) * p.channels + c;
@@ -143,13 +141,13 @@ multiversion! {
                         }
                     }
                 }
-            });
+            }
         }
     }
 
     fn avg_images(p: &Pooling, x: &[f32], y: &mut [f32]) {
         for (x, y) in x.chunks_exact(p.input_len()).zip(y.chunks_exact_mut(p.output_len())) {
-            p.each(|at, rows, columns| {
+            for (at, rows, columns) in p.windows() {
                 let y = &mut y[at..at + p.channels];
                 let scale = 1.0 / (rows.len() * columns.len()) as f32;
                 y.fill(0.0);
@@ -162,14 +160,14 @@ multiversion! {
                     }
                 }
                 y.iter_mut().for_each(|y| *y *= scale);
-            });
+            }
         }
     }
 
     fn avg_grad_images(p: &Pooling, dy: &[f32], dx: &mut [f32]) {
         dx.fill(0.0);
         for (dy, dx) in dy.chunks_exact(p.output_len()).zip(dx.chunks_exact_mut(p.input_len())) {
-            p.each(|at, rows, columns| {
+            for (at, rows, columns) in p.windows() {
                 let dy = &dy[at..at + p.channels];
                 let scale = 1.0 / (rows.len() * columns.len()) as f32;
                 for h in rows {
@@ -180,7 +178,7 @@ multiversion! {
                         }
                     }
                 }
-            });
+            }
         }
     }
 }
