@@ -27,3 +27,8 @@ pub use pipeline::Pipeline;
 pub use recipe::Position;
 pub use source::load;
 pub use stream::Stream;
+
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;

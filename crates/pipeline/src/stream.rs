@@ -43,7 +43,7 @@ impl Stream {
                 let (shared, mut scratch) = (shared.clone(), Scratch::default());
                 move |number: u64, batch: &mut Batch, cancelled: &AtomicBool| {
                     let at = place(from, number, shared.recipe.batches());
-                    fill(&shared.recipe, &shared.control, cancelled, at, (batch, &mut scratch));
+                    fill(&shared.recipe, &shared.control, cancelled, at, batch, &mut scratch);
                     Ok(())
                 }
             });
@@ -63,8 +63,9 @@ impl Stream {
     }
 
     fn has(&self, number: u64) -> bool {
-        // The last epoch that a u32 can name is never reached in practice; a stream ends there rather than wraps.
-        let left = u64::from(u32::MAX - self.from.epoch).saturating_mul(self.shared.recipe.batches());
+        // A stream ends with the last epoch that a u32 can name, rather than wrap.
+        let epochs = u64::from(u32::MAX - self.from.epoch) + 1;
+        let left = epochs.saturating_mul(self.shared.recipe.batches()).saturating_sub(self.from.batch);
         number < self.limit.unwrap_or(u64::MAX).min(left)
     }
 
@@ -98,7 +99,7 @@ impl Iterator for Stream {
                 let mut batch = self.shared.buffer();
                 let Shared { recipe, control, .. } = &*self.shared;
                 let filled = attempt(self.taken, || {
-                    fill(recipe, control, &AtomicBool::new(false), at, (&mut batch, scratch));
+                    fill(recipe, control, &AtomicBool::new(false), at, &mut batch, scratch);
                     Ok(())
                 });
                 control.book(Lane::Batch, StageStats { items: 1, ..StageStats::default() });
@@ -120,7 +121,7 @@ impl Iterator for Stream {
 /// The place of the `number`th batch after `from`.
 fn place(from: Position, number: u64, batches: u64) -> Position {
     let batch = from.batch + number;
-    Position { epoch: from.epoch + (batch / batches) as u32, batch: batch % batches }
+    Position { epoch: from.epoch.saturating_add((batch / batches) as u32), batch: batch % batches }
 }
 
 /// Makes the batch of one place, slice by slice; leaves early when cancelled.
@@ -129,7 +130,8 @@ fn fill(
     control: &Control,
     cancelled: &AtomicBool,
     at: Position,
-    (batch, scratch): (&mut Batch, &mut Scratch),
+    batch: &mut Batch,
+    scratch: &mut Scratch,
 ) {
     let places = recipe.lay_out(at.batch, batch);
     let (mut shuffle, mut augment) = (StageStats::default(), StageStats::default());

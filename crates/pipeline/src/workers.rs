@@ -177,15 +177,19 @@ impl<T> Worker<T> {
             let since = self.control.now();
             let job = self.jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let Ok((number, mut buffer)) = job else { return };
-            if !self.control.go_on(&self.cancelled) {
-                return;
-            }
-            let blocked_out = self.control.now() - since;
-            let result = attempt(number, || fill(number, &mut buffer, &self.cancelled));
-            let ready = self.ready.fetch_add(1, Ordering::Relaxed) + 1;
-            let queue_bytes = Bytes(ready * self.item.0);
-            self.control
-                .book(Lane::Augment, StageStats { blocked_out, queue_bytes, ..StageStats::default() });
+            // While a job is held, everything that could panic runs in here: a job lost is a consumer that waits.
+            let result = attempt(number, || {
+                if !self.control.go_on(&self.cancelled) {
+                    return Ok(()); // Nobody takes it any more.
+                }
+                let blocked_out = self.control.now() - since;
+                let filled = fill(number, &mut buffer, &self.cancelled);
+                let queue_bytes = Bytes((self.ready.load(Ordering::Relaxed) + 1) * self.item.0);
+                self.control
+                    .book(Lane::Augment, StageStats { blocked_out, queue_bytes, ..StageStats::default() });
+                filled
+            });
+            self.ready.fetch_add(1, Ordering::Relaxed);
             if self.filled.send((number, result.map(|()| buffer))).is_err() {
                 return;
             }
@@ -210,3 +214,6 @@ fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     text.unwrap_or("no message").to_string()
 }
+
+#[cfg(test)]
+mod tests;

@@ -30,7 +30,7 @@ impl fmt::Display for Split {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DataKind {
-    /// Ten classes of 32x32 colour drawings, made by code from the plan's own seed of the data.
+    /// Ten classes of 32x32 colour drawings, made by code, the same for every plan and seed.
     Shapes,
     /// MNIST's four IDX files, plain or gzipped.
     Mnist,

@@ -101,13 +101,13 @@ fn draw_example(split: Split, index: usize, class: usize, canvas: &mut Canvas) {
     let tint = nudge(rng, ground, 0.16);
     let form_colour = contrasting(rng, ground);
     let shade = nudge(rng, form_colour, 0.12);
-    let radius = rng.range(6.5, 11.5);
+    let radius = rng.range(7.0, 12.0);
     // The form may touch the edge but not leave it by more than a pixel.
     let [x, y] = [0, 1].map(|_| rng.range(radius - 1.0, SIDE as f32 - radius + 1.0));
     let turn = unit(rng.f32());
 
     canvas.gradient(ground, tint, unit(rng.f32()));
-    for _ in 0..3 + rng.below(5) {
+    for _ in 0..2 + rng.below(5) {
         clutter(rng, ground, form_colour, canvas);
     }
     let light = unit(rng.f32());
@@ -163,15 +163,15 @@ fn luma([r, g, b]: [f32; 3]) -> f32 {
     0.299 * r + 0.587 * g + 0.114 * b
 }
 
-/// A random colour that is lighter or darker than the ground by at least 0.2 of the range.
+/// A random colour that is lighter or darker than the ground by at least a quarter of the range.
 fn contrasting(rng: &mut Rng, ground: [f32; 3]) -> [f32; 3] {
     for _ in 0..16 {
         let colour = colour(rng);
-        if (luma(colour) - luma(ground)).abs() >= 0.2 {
+        if (luma(colour) - luma(ground)).abs() >= 0.25 {
             return colour;
         }
     }
-    // Sixteen colours were all too near, about once in a thousand drawings: take the far end.
+    // All sixteen were too near, which is rare: take the far end, so that no ground makes this go on for ever.
     if luma(ground) < 0.5 { [0.95; 3] } else { [0.05; 3] }
 }
 
