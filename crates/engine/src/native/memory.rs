@@ -2,6 +2,9 @@
 
 #![allow(unsafe_code)]
 
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ptr::NonNull;
+
 /// Values of a cache line; every buffer starts on one.
 pub(crate) const LINE: usize = 16;
 
@@ -74,32 +77,57 @@ pub(crate) fn lower_bound(requests: &[Request]) -> usize {
     requests.iter().map(|r| live(r.first)).max().unwrap_or(0)
 }
 
-/// A cache line of values.
-#[derive(Debug, Clone, Copy)]
-#[repr(C, align(64))]
-struct Line([f32; LINE]);
-
-/// Zeroed memory whose buffers start on cache lines.
+/// Zeroed memory that starts on a cache line. The system hands out zeroed pages when they are first touched, so making
+/// a large arena takes no time.
 #[derive(Debug)]
-pub(crate) struct Arena(Vec<Line>);
+pub(crate) struct Arena {
+    start: NonNull<f32>,
+    len: usize,
+}
+
+// SAFETY: the arena owns its memory; shared and exclusive access follow Rust's rules through `values` and `values_mut`.
+unsafe impl Send for Arena {}
+// SAFETY: as above.
+unsafe impl Sync for Arena {}
 
 impl Arena {
     pub(crate) fn new(len: usize) -> Arena {
-        Arena(vec![Line([0.0; LINE]); len.div_ceil(LINE)])
+        let layout = Arena::layout(len);
+        if len == 0 {
+            return Arena { start: NonNull::dangling(), len };
+        }
+        // SAFETY: the layout is not empty.
+        let start = unsafe { alloc_zeroed(layout) };
+        let Some(start) = NonNull::new(start.cast()) else { handle_alloc_error(layout) };
+        Arena { start, len }
+    }
+
+    fn layout(len: usize) -> Layout {
+        let bytes = len.checked_mul(size_of::<f32>()).expect("a program's memory can be counted");
+        Layout::from_size_align(bytes, LINE * size_of::<f32>()).expect("a program's memory can be addressed")
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.0.len() * LINE
+        self.len
     }
 
     pub(crate) fn values(&self) -> &[f32] {
-        // SAFETY: a line is LINE values without padding between or after them.
-        unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), self.len()) }
+        // SAFETY: `len` values were allocated and zeroed.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 
     pub(crate) fn values_mut(&mut self) -> &mut [f32] {
         // SAFETY: as above, and the arena is borrowed mutably.
-        unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), self.len()) }
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        if self.len > 0 {
+            // SAFETY: `new` allocated it with this layout.
+            unsafe { dealloc(self.start.as_ptr().cast(), Arena::layout(self.len)) };
+        }
     }
 }
 
@@ -132,6 +160,17 @@ mod tests {
             };
             let requests: Vec<Request> = (0..60).map(request).collect();
             check(&requests, 1.2);
+        }
+    }
+
+    #[test]
+    fn arenas_are_zero_and_aligned() {
+        for len in [0, 1, 17, 100_000] {
+            let mut arena = Arena::new(len);
+            assert_eq!((arena.len(), arena.values().len()), (len, len));
+            assert!(len == 0 || arena.values().as_ptr().addr().is_multiple_of(64));
+            assert!(arena.values_mut().iter().all(|v| *v == 0.0));
+            arena.values_mut().fill(1.0);
         }
     }
 

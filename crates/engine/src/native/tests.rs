@@ -43,10 +43,13 @@ fn expected(case: &Case, runs: usize) -> Left<f64> {
 }
 
 fn found(case: &Case, kernels: Kernels, threads: usize, runs: usize) -> Left<f32> {
+    run(case, &mut native(case, kernels, threads), runs)
+}
+
+fn run(case: &Case, native: &mut Native, runs: usize) -> Left<f32> {
     let mut state = State { values: case.state.values.iter().map(|v| to_f32(v)).collect() };
     let (features, scalars) = (to_f32(&case.features), to_f32(&case.scalars));
     let feed = Feed { features: &features, labels: &case.labels, scalars: &scalars };
-    let mut native = native(case, kernels, threads);
     let mut run = |_| {
         native.poison();
         native.run(&mut state, &feed).expect("the case fits its program");
@@ -152,6 +155,82 @@ fn one_operation(name: &str, salt: u64, build: &dyn Fn(&mut Builder) -> NodeId) 
     b.outputs.push(("y".to_string(), y));
     let loss = b.probe(y).expect("it fits");
     b.differentiate(name, loss).expect("every operation has a gradient")
+}
+
+#[test]
+fn of_equal_values_the_first_gets_the_gradient() {
+    for (i, window) in [Window::valid(2, 2), Window::same(3, 2), Window::same(3, 1)].into_iter().enumerate() {
+        for channels in [1, 5, 70] {
+            let case = one_operation(&format!("max_pool of few values, {window:?}"), 80 + i as u64, &|b| {
+                let values = (0..2 * 6 * 7 * channels).map(|_| f64::from(b.rng.below(3))).collect();
+                let x = b.variable(crate::Role::Weight, [2, 6, 7, channels], values);
+                b.graph.max_pool(x, window).expect("it fits")
+            });
+            check(&case, 1, 1e-5);
+        }
+    }
+}
+
+#[test]
+fn a_nan_reaches_the_loss_and_every_variable_behind_it() {
+    let mut case = residual_network();
+    case.features[0] = f64::NAN;
+    for kernels in Kernels::available() {
+        let left = found(&case, kernels, 2, 1);
+        assert!(left.outputs[0][0][0].is_nan(), "{kernels:?}");
+        // The linear layer's bias sees a NaN only through the gradient of the loss.
+        let last = case.program.vars.all().iter().rposition(|v| v.role.is_trained()).expect("it has some");
+        assert!(left.state.values[last].iter().all(|v| v.is_nan()), "{kernels:?}");
+    }
+    // A maximum must not lose it either, wherever in its window it is.
+    for at in 0..16 {
+        let mut b = Builder::new(3);
+        let x = b.features([1, 4, 4, 1]);
+        b.features[at] = f64::NAN;
+        let y = b.graph.max_pool(x, Window::valid(2, 2)).expect("it fits");
+        let y = b.graph.relu(y).expect("it fits");
+        let loss = b.graph.sum(y).expect("it fits");
+        let forward = b.graph.clone();
+        let case = b.finish("a NaN in a window", loss, forward, vec![]);
+        for kernels in Kernels::available() {
+            assert!(found(&case, kernels, 1, 1).outputs[0][0][0].is_nan(), "{kernels:?} at {at}");
+        }
+    }
+}
+
+#[test]
+fn programs_share_threads() {
+    let (one, two) = (random_network(1), residual_network());
+    let pool = std::sync::Arc::new(super::Pool::new(NonZeroUsize::new(3).expect("not zero")));
+    let alone = [found(&one, Kernels::Auto, 1, 3), found(&two, Kernels::Auto, 1, 3)];
+    std::thread::scope(|scope| {
+        for (case, alone) in [&one, &two].into_iter().zip(&alone) {
+            let pool = pool.clone();
+            scope.spawn(move || {
+                let mut native = Native::compile_on(&case.program, Kernels::Auto, pool).expect("available");
+                assert!(run(case, &mut native, 3) == *alone, "{}", case.name);
+            });
+        }
+    });
+}
+
+#[test]
+fn what_does_not_fit_is_refused_before_any_change() {
+    let case = residual_network();
+    let mut native = native(&case, Kernels::Auto, 1);
+    let before = State { values: case.state.values.iter().map(|v| to_f32(v)).collect() };
+    let (features, scalars) = (to_f32(&case.features), to_f32(&case.scalars));
+    let mut state = before.clone();
+    let short = Feed { features: &features[1..], labels: &case.labels, scalars: &scalars };
+    let labels = vec![1000; case.labels.len()];
+    let wrong = Feed { features: &features, labels: &labels, scalars: &scalars };
+    for feed in [short, wrong] {
+        assert!(native.run(&mut state, &feed).is_err());
+        assert!(state == before);
+    }
+    state.values.pop();
+    let good = Feed { features: &features, labels: &case.labels, scalars: &scalars };
+    assert!(native.run(&mut state, &good).is_err());
 }
 
 #[test]
