@@ -23,7 +23,7 @@ macro_rules! workloads {
 }
 
 workloads! {
-    "shapes-cnn": "small normalised ConvNet on drawings made by code; no files needed",
+    "shapes-cnn": "ResNet-9 an eighth as wide, on drawings made by code; needs no files",
     "mnist-cnn": "Simple CNN of Shallue et al. on MNIST",
     "fashion-cnn": "Simple CNN of Shallue et al. on Fashion-MNIST",
     "cifar10-resnet8": "ResNet-8 without normalisation of Shallue et al. on CIFAR-10",
