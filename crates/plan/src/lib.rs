@@ -21,6 +21,7 @@ mod words;
 mod error;
 mod validate;
 
+mod difference;
 mod evaluation;
 mod pace;
 mod resolve;
@@ -30,6 +31,7 @@ mod schedule;
 mod testing;
 
 pub use data::{DataFacts, DataKind, DataPlan, Split};
+pub use difference::Difference;
 pub use error::{Complaint, PlanError};
 pub use evaluation::EvaluationPoints;
 pub use model::ModelPlan;
@@ -37,7 +39,7 @@ pub use nearest::nearest;
 pub use optimizer::{Group, GroupMatch, OptimizerKind, OptimizerPlan, SchedulePlan};
 pub use pace::Pace;
 pub use pipeline::{CropPlan, FlipKind, NormalizePlan, OnBad, Padding, PipelinePlan, ShuffleKind, StagePlan};
-pub use run::{EvaluatePlan, RunPlan, Stop};
+pub use run::{EvaluatePlan, GuardPlan, InitPlan, RunPlan, Stop};
 pub use settings::Setting;
 pub use target::{Metric, Op, Target};
 

@@ -17,6 +17,12 @@ pub struct RunPlan {
     /// When to evaluate; always at the end too.
     #[serde(default)]
     pub evaluate: EvaluatePlan,
+    /// When the run has diverged.
+    #[serde(default)]
+    pub guard: GuardPlan,
+    /// What the run's weights start from; the model's own initial values if none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub init: Option<InitPlan>,
     /// Engine threads; all cores if none. They may decide bits, so the resolved plan always has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<usize>,
@@ -46,4 +52,55 @@ pub enum EvaluatePlan {
     Updates(u64),
     /// At updates that grow by 3 %, from the first on: the resolution a study of updates-to-target needs.
     Geometric,
+}
+
+/// When a run has diverged: by the loss of an update's batch, or that of an evaluation.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GuardPlan {
+    /// When the loss is NaN or infinite.
+    #[default]
+    Finite,
+    /// Never: the run goes on whatever its loss.
+    Off,
+    /// When the loss is over this bound, NaN or infinite.
+    Loss(f64),
+}
+
+impl GuardPlan {
+    /// Whether a run with this loss has diverged.
+    pub fn trips(self, loss: f64) -> bool {
+        match self {
+            GuardPlan::Finite => !loss.is_finite(),
+            GuardPlan::Off => false,
+            GuardPlan::Loss(most) => loss.is_nan() || loss > most,
+        }
+    }
+}
+
+/// Weights that a run starts from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InitPlan {
+    /// A file of weights.
+    pub weights: String,
+    /// Variables whose names start with one of these keep the model's own initial values, such as a new head's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub except: Vec<String>,
+    /// CRC-32 of the file in hexadecimal, so that the same plan means the same weights; filled in when the run starts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crc32: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guards() {
+        let trips = |guard: GuardPlan| [1.0, 1e9, f64::INFINITY, f64::NAN].map(|loss| guard.trips(loss));
+        assert_eq!(trips(GuardPlan::Finite), [false, false, true, true]);
+        assert_eq!(trips(GuardPlan::Off), [false; 4]);
+        assert_eq!(trips(GuardPlan::Loss(1.0)), [false, true, true, true]);
+    }
 }

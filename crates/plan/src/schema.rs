@@ -139,7 +139,15 @@ const RUN: Form = Form::Table(&[
     may("target", Form::Text),
     may("stop", Form::Word(&["target", "end"])),
     may("evaluate", Form::WordOr(&["auto", "epoch", "geometric"], &[may("updates", Form::Whole)])),
+    may("guard", Form::WordOr(&["finite", "off"], &[may("loss", Form::Number)])),
+    may("init", INIT),
     may("threads", Form::Whole),
+]);
+
+const INIT: Form = Form::Table(&[
+    need("weights", Form::Text),
+    may("except", Form::List(&Form::Text, None)),
+    may("crc32", Form::Text),
 ]);
 
 /// Something in a value that does not have its form, and where.

@@ -179,12 +179,18 @@ fn key_of(form: &Form, name: &str) -> Option<Key> {
     }
 }
 
+/// What a key that has a short form on the command line is in full.
+fn full_key(key: &str) -> String {
+    let short = key == "guard" || key.starts_with("guard.");
+    if short { format!("run.{key}") } else { key.to_string() }
+}
+
 /// Follows a setting's key through schema and plan, and reads its value.
 fn locate(setting: &Setting, plan: &Value, all: &[Setting]) -> Result<Place, PlanError> {
     let mut path: Vec<String> = Vec::new();
     let (mut form, mut at) = (PLAN, Some(plan));
     let mut optional = false;
-    for segment in setting.key.split('.').map(str::trim) {
+    for segment in full_key(&setting.key).split('.').map(str::trim) {
         let here = path.join(".");
         match form {
             Form::Table(keys) | Form::OneOf(keys) | Form::WordOr(_, keys) => {

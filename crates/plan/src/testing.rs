@@ -42,6 +42,7 @@ epochs = 3.0
 target = "val.error<0.40"
 stop = "target"
 evaluate = "auto"
+guard = "finite"
 "#;
 
 pub(crate) fn plan() -> Plan {

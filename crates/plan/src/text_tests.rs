@@ -2,8 +2,8 @@ use super::*;
 use crate::schema::{Key, STAGE};
 use crate::testing::{TEXT, plan};
 use crate::{
-    CropPlan, DataKind, EvaluatePlan, FlipKind, Group, GroupMatch, OnBad, OptimizerKind, Padding,
-    SchedulePlan, ShuffleKind, StagePlan, Stop,
+    CropPlan, DataKind, EvaluatePlan, FlipKind, Group, GroupMatch, GuardPlan, InitPlan, OnBad, OptimizerKind,
+    Padding, SchedulePlan, ShuffleKind, StagePlan, Stop,
 };
 use expect_test::expect;
 use proptest::prelude::*;
@@ -18,8 +18,9 @@ fn reading_and_writing_are_inverse_to_the_byte() {
 fn defaults_are_written_out() {
     let short = TEXT.replace("threads = 1\nbudget = \"256MiB\"\non_bad = \"fail\"\n", "");
     let short = short.replace("weight_decay = 0.0\nlabel_smoothing = 0.0\n", "");
-    let short =
-        short.replace("stop = \"target\"\nevaluate = \"auto\"\n", "").replace(", padding = \"reflect\"", "");
+    let short = short
+        .replace("stop = \"target\"\nevaluate = \"auto\"\nguard = \"finite\"\n", "")
+        .replace(", padding = \"reflect\"", "");
     let short = short.replace("epochs = 3.0", "epochs = 3  # a whole number will do");
     assert!(short.len() < TEXT.len() - 100);
     assert_eq!(Plan::parse(&short).unwrap().to_toml(), TEXT);
@@ -161,10 +162,10 @@ fn what_is_wrong_in_a_file_is_shown_there() {
             line 32, column 8, `schedule.kind`: unknown word: expected constant, linear or piecewise, found "lineal"
             hint: did you mean "linear"?
         "epochs = 3.0\nbatch_size = 3"
-            line 38, column 1, `run.batch_size`: unknown key: expected epochs, target, stop, evaluate or threads, found `batch_size`
+            line 38, column 1, `run.batch_size`: unknown key: expected epochs, target, stop, evaluate, guard, init or threads, found `batch_size`
             hint: did you mean `pipeline.stages.batch`?
         "epochs = 3.0\nlr = 3"
-            line 38, column 1, `run.lr`: unknown key: expected epochs, target, stop, evaluate or threads, found `lr`
+            line 38, column 1, `run.lr`: unknown key: expected epochs, target, stop, evaluate, guard, init or threads, found `lr`
             hint: did you mean `schedule.learning_rate`?
         "epochs = \"three\""
             line 37, column 10, `run.epochs`: value of the wrong form: expected a number, found "three"
@@ -224,6 +225,11 @@ fn full_plans() -> Vec<Plan> {
     base.optimizer.groups = [GroupMatch::Weights, GroupMatch::Biases, GroupMatch::Gains].map(group).to_vec();
     base.run.threads = Some(2);
     base.run.stop = Stop::End;
+    base.run.init = Some(InitPlan {
+        weights: "w.safetensors".into(),
+        except: vec!["head".into()],
+        crc32: Some("0123abcd".into()),
+    });
     let models = [
         ModelPlan::Softmax {},
         ModelPlan::FullyConnected { hidden: vec![3, 4] },
@@ -252,6 +258,7 @@ fn full_plans() -> Vec<Plan> {
             plan.model = models[i].clone();
             plan.schedule = schedules[i % schedules.len()].clone();
             plan.run.evaluate = evaluations[i % evaluations.len()];
+            plan.run.guard = [GuardPlan::Finite, GuardPlan::Off, GuardPlan::Loss(1e4)][i % 3];
             plan.data.kind = kinds[i % kinds.len()];
             plan.optimizer.kind = rules[i % rules.len()];
             plan

@@ -1,7 +1,7 @@
 //! The run section, and what it asks of the data.
 
 use super::{number, threads};
-use crate::{DataFacts, EvaluatePlan, Plan, PlanError, Split};
+use crate::{DataFacts, EvaluatePlan, GuardPlan, InitPlan, Plan, PlanError, Split};
 
 /// After the stages have been checked: a run's length is counted in batches.
 pub(crate) fn check(plan: &Plan, facts: &DataFacts) -> Result<(), PlanError> {
@@ -15,6 +15,12 @@ pub(crate) fn check(plan: &Plan, facts: &DataFacts) -> Result<(), PlanError> {
     }
     if run.evaluate == EvaluatePlan::Updates(0) {
         return Err(PlanError::value("run.evaluate.updates", "at least 1 update", 0, ""));
+    }
+    if let GuardPlan::Loss(most) = run.guard {
+        number("run.guard.loss", most, "a number above 0", most > 0.0)?;
+    }
+    if let Some(init) = &run.init {
+        check_init(init)?;
     }
     let target = plan.target()?;
     if let Some(horizon) = plan.schedule.horizon() {
@@ -51,6 +57,22 @@ pub(crate) fn check(plan: &Plan, facts: &DataFacts) -> Result<(), PlanError> {
             "a split that has examples",
             found,
             hint,
+        ));
+    }
+    Ok(())
+}
+
+fn check_init(init: &InitPlan) -> Result<(), PlanError> {
+    if init.weights.is_empty() {
+        return Err(PlanError::value("run.init.weights", "a file of weights", "an empty text", ""));
+    }
+    // An empty prefix would match every variable: weights that nothing is taken from.
+    if init.except.iter().any(String::is_empty) {
+        return Err(PlanError::value(
+            "run.init.except",
+            "beginnings of variables' names",
+            "an empty text",
+            "leave `init` out to start from the model's own values",
         ));
     }
     Ok(())

@@ -330,6 +330,17 @@ fn run() {
             hint: hold examples out with data.validation
         run.target=none & run.stop=end
             accepted
+        guard=off
+            accepted
+        guard.loss=0
+            run.guard.loss: value cannot be used: expected a number above 0, found 0.0
+        run.guard.loss=nan
+            run.guard.loss: value cannot be used: expected a number above 0, found NaN
+        run.init.weights=""
+            run.init.weights: value cannot be used: expected a file of weights, found an empty text
+        run.init={ weights = "w", except = ["head", ""] }
+            run.init.except: value cannot be used: expected beginnings of variables' names, found an empty text
+            hint: leave `init` out to start from the model's own values
     "#]].assert_eq(&complaints(&[
         "run.epochs=0",
         "run.epochs=-1",
@@ -349,6 +360,11 @@ fn run() {
         "data.test=0 & run.target=test.error<0.3",
         "data.test=0 & data.validation=0 & run.target=none",
         "run.target=none & run.stop=end",
+        "guard=off",
+        "guard.loss=0",
+        "run.guard.loss=nan",
+        "run.init.weights=\"\"",
+        "run.init={ weights = \"w\", except = [\"head\", \"\"] }",
     ]));
 }
 
