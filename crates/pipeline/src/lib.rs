@@ -7,6 +7,7 @@
 mod error;
 
 mod dataset;
+mod sample;
 mod source;
 
 mod pixels;
@@ -25,6 +26,7 @@ pub use error::PipelineError;
 pub use evaluation::Evaluation;
 pub use pipeline::Pipeline;
 pub use recipe::Position;
+pub use sample::{Image, Source};
 pub use source::load;
 pub use stream::Stream;
 
