@@ -41,14 +41,46 @@ impl Observer for Bar {
                 Some((name, value)) => format!("  {name} {value:.4}"),
                 None => String::new(),
             };
-            let share = 100.0 * progress.share;
-            let message =
-                format!("loss {:.3}{metric}  {rate:.0} examples/s  {share:.0} % of peak", progress.loss);
+            let (epoch, share) = (progress.epochs.0, 100.0 * progress.share);
+            let loss = progress.loss;
+            let message = format!(
+                "epoch {epoch:.2}  loss {loss:.3}{metric}  {rate:.0} examples/s  {share:.0} % of peak"
+            );
             self.bar.set_message(message);
             self.bar.set_prefix(format!("{} left", duration(progress.seconds_left.0)));
             self.bar.set_position(progress.updates.0);
         }
         if self.interrupted.load(Ordering::Relaxed) { Control::Stop } else { Control::Continue }
+    }
+}
+
+/// Counts finished work other than updates: cells, or bytes.
+pub(crate) struct Counter {
+    bar: ProgressBar,
+}
+
+impl Counter {
+    /// Over so many items, called `unit`.
+    pub(crate) fn of_items(total: u64, unit: &str) -> Counter {
+        Counter::new(total, &format!("{{bar:24.cyan/blue}} {{pos}} of {{len}} {unit}  {{eta}} left"))
+    }
+
+    fn new(total: u64, template: &str) -> Counter {
+        let shown = std::io::stderr().is_terminal();
+        let target = if shown { ProgressDrawTarget::stderr_with_hz(8) } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(Some(total), target);
+        bar.set_style(ProgressStyle::with_template(template).expect("a valid template").progress_chars("━╸ "));
+        Counter { bar }
+    }
+
+    /// Adds finished work.
+    pub(crate) fn advance(&self, by: u64) {
+        self.bar.inc(by);
+    }
+
+    /// Takes the bar off the screen.
+    pub(crate) fn clear(&self) {
+        self.bar.finish_and_clear();
     }
 }
 
