@@ -85,10 +85,10 @@ impl Sweep<'_> {
         match node.op {
             // Leaves: what reaches them is the result. (Labels never get here: nothing sends them a gradient.)
             Op::Features | Op::Labels | Op::Scalar(_) | Op::Read(_) | Op::Fill { .. } => Ok(()),
-            Op::Conv2d(window) => {
+            Op::Conv2d(conv) => {
                 let input = shape(self, 0);
-                self.send(args[1], Op::Conv2dGradWeight(window), &[args[0], dy])?;
-                self.send(args[0], Op::Conv2dGradInput { window, input }, &[dy, args[1]])
+                self.send(args[1], Op::Conv2dGradWeight(conv), &[args[0], dy])?;
+                self.send(args[0], Op::Conv2dGradInput { conv, input }, &[dy, args[1]])
             }
             Op::Linear => {
                 self.send(args[1], Op::LinearGradWeight, &[args[0], dy])?;

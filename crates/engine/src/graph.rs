@@ -2,7 +2,7 @@
 
 use crate::op::{Op, infer};
 use crate::var::{VarId, Vars};
-use crate::{EngineError, Window};
+use crate::{Convolution, EngineError, Window};
 use sooner_base::Shape;
 
 /// A node of a graph: the value that one operation computes.
@@ -115,9 +115,15 @@ impl Graph {
         self.append(Node { op: Op::Read(var), args: vec![], shape, dtype: Dtype::Real })
     }
 
-    /// x: `[N, H, W, C]`, w: `[KH, KW, C, K]` -> `[N, H', W', K]`: cross-correlation, as in every framework.
-    pub fn conv2d(&mut self, x: NodeId, w: NodeId, window: Window) -> Result<NodeId, EngineError> {
-        self.push(Op::Conv2d(window), &[x, w])
+    /// x: `[N, H, W, C]`, w: `[KH, KW, C / groups, K]` -> `[N, H', W', K]`: cross-correlation, as in every framework. A
+    /// window alone means one group.
+    pub fn conv2d(
+        &mut self,
+        x: NodeId,
+        w: NodeId,
+        conv: impl Into<Convolution>,
+    ) -> Result<NodeId, EngineError> {
+        self.push(Op::Conv2d(conv.into()), &[x, w])
     }
 
     /// x: `[N, I]`, w: `[I, O]` -> `[N, O]`.

@@ -17,29 +17,42 @@ pub struct Window {
     pub pad_low: [usize; 2],
     /// Padding after the last row and column.
     pub pad_high: [usize; 2],
+    /// Distance between neighbouring taps of a window; 1 but for convolutions with holes.
+    pub dilation: [usize; 2],
 }
 
 impl Window {
     /// A square window without padding.
     pub fn valid(kernel: usize, stride: usize) -> Window {
-        Window { kernel: [kernel; 2], stride: [stride; 2], pad_low: [0; 2], pad_high: [0; 2] }
+        Window {
+            kernel: [kernel; 2],
+            stride: [stride; 2],
+            pad_low: [0; 2],
+            pad_high: [0; 2],
+            dilation: [1; 2],
+        }
     }
 
     /// A square window of odd extent with (kernel - 1) / 2 padding on every side.
     pub fn same(kernel: usize, stride: usize) -> Window {
         let pad = [(kernel - 1) / 2; 2];
-        Window { kernel: [kernel; 2], stride: [stride; 2], pad_low: pad, pad_high: pad }
+        Window { pad_low: pad, pad_high: pad, ..Window::valid(kernel, stride) }
     }
 
     /// The spatial extent of the result for an input of this spatial extent; `None` if the window does not fit.
     pub fn output(&self, input: [usize; 2]) -> Option<[usize; 2]> {
         let extent = |d: usize| {
             let padded = input[d] + self.pad_low[d] + self.pad_high[d];
-            let room = padded.checked_sub(self.kernel[d])?;
+            let room = padded.checked_sub(self.extent(d))?;
             Some(room / self.stride[d] + 1)
         };
-        let nonzero = self.kernel.iter().chain(&self.stride).all(|&v| v > 0);
+        let nonzero = self.kernel.iter().chain(&self.stride).chain(&self.dilation).all(|&v| v > 0);
         if nonzero { Some([extent(0)?, extent(1)?]) } else { None }
+    }
+
+    /// Positions from the first to the last tap along a dimension, both included.
+    pub(crate) fn extent(&self, d: usize) -> usize {
+        (self.kernel[d] - 1) * self.dilation[d] + 1
     }
 
     /// Calls `visit(output position, tap of the window, input position)` for every pair of a window and one of its
@@ -52,7 +65,7 @@ impl Window {
     ) {
         let output = self.output(input).expect("operations are checked to have windows that fit");
         let place = |d: usize, out: usize, tap: usize| {
-            let at = (out * self.stride[d] + tap).checked_sub(self.pad_low[d])?;
+            let at = (out * self.stride[d] + tap * self.dilation[d]).checked_sub(self.pad_low[d])?;
             (at < input[d]).then_some(at)
         };
         for i in 0..output[0] {
@@ -66,6 +79,23 @@ impl Window {
                 }
             }
         }
+    }
+}
+
+/// A convolution: its window, and the groups into which channels fall. Channels of the result see only the channels of
+/// the input in the group of the same place; with as many groups as channels each sees one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Convolution {
+    /// The window.
+    pub window: Window,
+    /// Groups; divides the channels of input and result.
+    pub groups: usize,
+}
+
+impl From<Window> for Convolution {
+    /// All channels in one group.
+    fn from(window: Window) -> Convolution {
+        Convolution { window, groups: 1 }
     }
 }
 
@@ -89,16 +119,16 @@ pub enum Op {
     },
 
     /// (x, w)
-    Conv2d(Window),
+    Conv2d(Convolution),
     /// (dy, w): gradient of a convolution by its input, whose shape is given.
     Conv2dGradInput {
-        /// The convolution's window.
-        window: Window,
+        /// The convolution.
+        conv: Convolution,
         /// The shape of the convolution's input.
         input: Shape,
     },
     /// (x, dy): gradient of a convolution by its weights.
-    Conv2dGradWeight(Window),
+    Conv2dGradWeight(Convolution),
     /// (x, w)
     Linear,
     /// (dy, w): gradient by the input.
@@ -238,6 +268,16 @@ impl Op {
     }
 }
 
+/// Whether w `[KH, KW, C / groups, K]` are filters of a convolution of an input of so many channels.
+fn filters(conv: &Convolution, channels: usize, w: &Shape) -> bool {
+    let Convolution { window, groups } = conv;
+    w.rank() == 4
+        && *groups > 0
+        && w[2] * groups == channels
+        && w[3].is_multiple_of(*groups)
+        && [w[0], w[1]] == window.kernel
+}
+
 /// The shape and element type of an operation's result, or an error that names the operation and its operands' shapes.
 pub(crate) fn infer(op: &Op, args: &[&Node]) -> Result<(Shape, Dtype), EngineError> {
     let shapes: Vec<Shape> = args.iter().map(|n| n.shape.clone()).collect();
@@ -276,26 +316,27 @@ pub(crate) fn infer(op: &Op, args: &[&Node]) -> Result<(Shape, Dtype), EngineErr
             unreachable!("leaves are appended with their shape")
         }
         Op::Fill { shape, .. } => shape.clone(),
-        Op::Conv2d(window) => {
+        Op::Conv2d(conv) => {
             image(0)?;
-            let good = s[1].rank() == 4 && s[1][2] == s[0][3] && [s[1][0], s[1][1]] == window.kernel;
-            check(good, "x [N, H, W, C] and w [KH, KW, C, K]")?;
-            let [h, w] = windowed(&s[0], window)?;
+            check(filters(conv, s[0][3], &s[1]), "x [N, H, W, C] and w [KH, KW, C / groups, K]")?;
+            let [h, w] = windowed(&s[0], &conv.window)?;
             [s[0][0], h, w, s[1][3]].into()
         }
-        Op::Conv2dGradInput { window, input } => {
+        Op::Conv2dGradInput { conv, input } => {
             image(0)?;
-            let [h, w] = windowed(input, window)?;
-            let good = s[1].rank() == 4 && *s[0].dims() == [input[0], h, w, s[1][3]] && s[1][2] == input[3];
-            check(good, "dy [N, H', W', K] and w [KH, KW, C, K] of the same convolution")?;
+            let [h, w] = windowed(input, &conv.window)?;
+            let good = filters(conv, input[3], &s[1]) && *s[0].dims() == [input[0], h, w, s[1][3]];
+            check(good, "dy [N, H', W', K] and w [KH, KW, C / groups, K] of the same convolution")?;
             input.clone()
         }
-        Op::Conv2dGradWeight(window) => {
+        Op::Conv2dGradWeight(conv) => {
             image(0)?;
             image(1)?;
+            let Convolution { window, groups } = conv;
             let [h, w] = windowed(&s[0], window)?;
-            check(s[1].dims()[..3] == [s[0][0], h, w], "x and dy of the same convolution")?;
-            [window.kernel[0], window.kernel[1], s[0][3], s[1][3]].into()
+            let divides = *groups > 0 && s[0][3].is_multiple_of(*groups) && s[1][3].is_multiple_of(*groups);
+            check(divides && s[1].dims()[..3] == [s[0][0], h, w], "x and dy of the same convolution")?;
+            [window.kernel[0], window.kernel[1], s[0][3] / groups, s[1][3]].into()
         }
         Op::Linear => {
             check(s[0].rank() == 2 && s[1].rank() == 2 && s[0][1] == s[1][0], "x [N, I] and w [I, O]")?;
@@ -357,6 +398,7 @@ pub(crate) fn infer(op: &Op, args: &[&Node]) -> Result<(Shape, Dtype), EngineErr
             image(0)?;
             let overlaps = (0..2).all(|d| window.pad_low[d].max(window.pad_high[d]) < window.kernel[d]);
             check(overlaps, "padding smaller than the window")?;
+            check(window.dilation == [1; 2], "a window without holes")?;
             check(s[0][1] * s[0][2] > 0, "at least one position")?;
             let [h, w] = windowed(&s[0], window)?;
             [s[0][0], h, w, s[0][3]].into()

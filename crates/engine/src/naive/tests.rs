@@ -32,7 +32,8 @@ fn convolution_pads_and_strides_by_dimension() {
     let y = value(|b| {
         let x = given(b, [1, 3, 2, 1], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
         let w = given(b, [2, 2, 1, 1], &[1000.0, 100.0, 10.0, 1.0]);
-        let window = Window { kernel: [2, 2], stride: [2, 1], pad_low: [1, 0], pad_high: [0, 1] };
+        let window =
+            Window { kernel: [2, 2], stride: [2, 1], pad_low: [1, 0], pad_high: [0, 1], dilation: [1; 2] };
         b.graph.conv2d(x, w, window)
     });
     // Rows (padding, 1) and (2, 3); columns (0, 1) and (1, padding).

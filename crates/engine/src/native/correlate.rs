@@ -1,7 +1,8 @@
 //! Convolutions without an im2col copy: the core of convolution, of its gradient by the input, and of matrix products.
 //!
 //! x: images `[N, H, W, C]`; w: taps `[TH, TW, C, K]`, packed; y: N results of `[I, J, K]` with strides of their own.
-//! `y[n, i, j, :] (+)= sum over a, b, c of x[n, i s + a + o, j t + b + p, c] w[a, b, c, :]`, where x is 0 outside.
+//! `y[n, i, j, :] (+)= sum over a, b, c of x[n, i s + a d + o, j t + b e + p, c] w[a, b, c, :]`, where x is 0 outside
+//! and c goes over the channels that the plan reads: all of them, or those of a group.
 //!
 //! A task takes a group of images that fits the second-level cache, padded. For a panel of columns of y and a block of
 //! products whose part of w fits the first-level cache, it goes over all pixels of the group, a tile at a time.
@@ -50,12 +51,16 @@ pub(crate) struct Geometry {
     pub(crate) images: usize,
     /// H, W
     pub(crate) source: [usize; 2],
-    /// C
+    /// C, the channels of a pixel in memory.
     pub(crate) depth: usize,
+    /// The first channel that is read, and how many are.
+    pub(crate) channels: [usize; 2],
     /// TH, TW
     pub(crate) taps: [usize; 2],
     /// s, t
     pub(crate) stride: [usize; 2],
+    /// d, e
+    pub(crate) dilation: [usize; 2],
     /// o, p
     pub(crate) origin: [isize; 2],
     /// I, J
@@ -73,8 +78,10 @@ impl Geometry {
             images: rows.div_ceil(run.max(1)),
             source: [1, run],
             depth,
+            channels: [0, depth],
             taps: [1, 1],
             stride: [1, 1],
+            dilation: [1, 1],
             origin: [0, 0],
             output: [1, run],
             width,
@@ -86,9 +93,28 @@ impl Geometry {
         Padding {
             image: self.source,
             depth: self.depth,
-            padded: Padding::extent(self.output, self.taps, self.stride),
+            padded: Padding::extent(
+                self.output,
+                [0, 1].map(|d| (self.taps[d] - 1) * self.dilation[d] + 1),
+                self.stride,
+            ),
             origin: self.origin,
         }
+    }
+
+    /// Where runs of values that a pixel sees begin, in images whose rows are `pitch` apart, and the length of a run: a
+    /// row of taps if nothing lies between them, else a tap. In the order of (a, b, c).
+    pub(super) fn runs(&self, pitch: usize) -> (Vec<usize>, usize) {
+        let [first, count] = self.channels;
+        if count == self.depth && (self.dilation[1] == 1 || self.taps[1] == 1) {
+            let starts = (0..self.taps[0]).map(|a| a * self.dilation[0] * pitch);
+            return (starts.collect(), self.taps[1] * count);
+        }
+        let row = |a: usize| {
+            (0..self.taps[1])
+                .map(move |b| a * self.dilation[0] * pitch + b * self.dilation[1] * self.depth + first)
+        };
+        ((0..self.taps[0]).flat_map(row).collect(), count)
     }
 }
 
@@ -143,9 +169,9 @@ impl Correlation {
         let widest = panels.iter().map(|p| p.width).max().unwrap_or(1);
         let columns = if direct { geometry.source[1] } else { padding.padded[1] };
         let pitch = columns * geometry.depth;
-        let run = geometry.taps[1] * geometry.depth;
-        let (segments, blocks) = blocks(geometry.taps[0], run, pitch, NEAR / widest);
-        let products = geometry.taps[0] * run;
+        let (starts, run) = geometry.runs(pitch);
+        let products = starts.len() * run;
+        let (segments, blocks) = blocks(&starts, run, NEAR / widest);
         debug_assert_eq!(products, weights.iter().map(|w| w.count).sum::<usize>());
 
         let pixels = geometry.output[0] * geometry.output[1];
@@ -396,24 +422,24 @@ pub(crate) unsafe fn call(kernel: TileFn, tile: &Tile, panel: &Panel, rows: usiz
     }
 }
 
-/// Cuts the products of `taps` rows of `run` values, `pitch` apart in the image, into blocks of at most `most`.
-fn blocks(taps: usize, run: usize, pitch: usize, most: usize) -> (Vec<usize>, Vec<Block>) {
+/// Cuts the products of runs of `run` values, which begin at these places of the image, into blocks of at most `most`.
+fn blocks(starts: &[usize], run: usize, most: usize) -> (Vec<usize>, Vec<Block>) {
     let mut segments = vec![];
     let mut blocks = vec![];
-    if taps * run == 0 {
+    if starts.len() * run == 0 {
         // One empty block, so that results are written all the same.
         blocks.push(Block { segments: [0, 0], length: 0, row: 0 });
     } else if run <= most {
-        segments.extend((0..taps).map(|tap| tap * pitch));
-        split(taps, most / run, |start, count| {
+        segments.extend(starts);
+        split(starts.len(), most / run, |start, count| {
             blocks.push(Block { segments: [start, start + count], length: run, row: start * run });
         });
     } else {
-        for tap in 0..taps {
+        for (number, first) in starts.iter().enumerate() {
             split(run, most, |start, length| {
                 let at = segments.len();
-                segments.push(tap * pitch + start);
-                blocks.push(Block { segments: [at, at + 1], length, row: tap * run + start });
+                segments.push(first + start);
+                blocks.push(Block { segments: [at, at + 1], length, row: number * run + start });
             });
         }
     }

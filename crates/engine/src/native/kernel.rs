@@ -4,7 +4,7 @@ use super::columns::total;
 use super::context::Context;
 use super::correlate::{Correlation, Epilogue};
 use super::weight_gradient::WeightGradient;
-use crate::ops::conv2d::native::GradInput;
+use crate::ops::conv2d::native::{Forward, GradInput, GradWeight};
 use crate::ops::pool::native::Pooling;
 use crate::ops::{activation, elementwise, linear, loss, normalize, pool};
 
@@ -13,7 +13,9 @@ use crate::ops::{activation, elementwise, linear, loss, normalize, pool};
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Kernel {
     Correlate { plan: Correlation, bias: bool, relu: bool },
+    Conv { plan: Forward, bias: bool, relu: bool },
     ConvGradInput(GradInput),
+    ConvGradWeight(GradWeight),
     GradWeight(WeightGradient),
     AddBias { relu: bool },
     BiasGrad,
@@ -77,7 +79,9 @@ impl Kernel {
     pub(crate) fn scratch(&self) -> usize {
         match self {
             Kernel::Correlate { plan, .. } => plan.scratch(),
+            Kernel::Conv { plan, .. } => plan.scratch(),
             Kernel::ConvGradInput(plan) => plan.scratch(),
+            Kernel::ConvGradWeight(plan) => plan.scratch(),
             Kernel::GradWeight(plan) => plan.scratch(),
             _ => 0,
         }
@@ -90,7 +94,12 @@ impl Kernel {
                 let bias = bias.then(|| x.real(2));
                 plan.run(cx, x.reals(0), Epilogue { bias, relu: *relu }, out, workspace);
             }
+            Kernel::Conv { plan, bias, relu } => {
+                let bias = bias.then(|| x.real(2));
+                plan.run(cx, x.reals(0), Epilogue { bias, relu: *relu }, out, workspace);
+            }
             Kernel::ConvGradInput(plan) => plan.run(cx, x.reals(0), out, workspace),
+            Kernel::ConvGradWeight(plan) => plan.run(cx, x.reals(0), out, workspace),
             Kernel::GradWeight(plan) => plan.run(cx, x.reals(0), out, workspace),
             Kernel::AddBias { relu } => linear::native::add_bias(cx, x.reals[0], x.real(1), *relu, out),
             Kernel::BiasGrad => linear::native::bias_grad(cx, x.real(0), out, workspace),

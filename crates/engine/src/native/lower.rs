@@ -3,9 +3,9 @@
 use super::columns::{Slices, total_workspace};
 use super::kernel::Kernel;
 use super::simd::Isa;
-use crate::ops::conv2d::native::GradInput;
+use crate::ops::conv2d::native::{Forward, GradInput, GradWeight};
 use crate::ops::pool::native::Pooling;
-use crate::ops::{conv2d, linear, normalize};
+use crate::ops::{linear, normalize};
 use crate::{Graph, NodeId, Op, Program, Update};
 
 /// Where the values of a node come from.
@@ -254,10 +254,10 @@ fn kernel(graph: &Graph, id: NodeId, [bias, relu]: [bool; 2], isa: Isa) -> (Kern
     let channels = node.shape.last();
     let rows = |i: usize| shape(i).len().checked_div(shape(i).last()).unwrap_or(0);
     match &node.op {
-        Op::Conv2d(window) => {
-            let plan = conv2d::native::forward(window, shape(0), shape(1), isa);
+        Op::Conv2d(conv) => {
+            let plan = Forward::new(conv, shape(0), shape(1), isa);
             let workspace = plan.workspace();
-            (Kernel::Correlate { plan, bias, relu }, workspace)
+            (Kernel::Conv { plan, bias, relu }, workspace)
         }
         Op::Linear => {
             let plan = linear::native::forward(shape(0), shape(1), isa);
@@ -269,15 +269,15 @@ fn kernel(graph: &Graph, id: NodeId, [bias, relu]: [bool; 2], isa: Isa) -> (Kern
             let workspace = plan.workspace();
             (Kernel::Correlate { plan, bias: false, relu: false }, workspace)
         }
-        Op::Conv2dGradInput { window, input } => {
-            let plan = GradInput::new(window, shape(0), shape(1), input, isa);
+        Op::Conv2dGradInput { conv, input } => {
+            let plan = GradInput::new(conv, shape(0), shape(1), input, isa);
             let workspace = plan.workspace();
             (Kernel::ConvGradInput(plan), workspace)
         }
-        Op::Conv2dGradWeight(window) => {
-            let plan = conv2d::native::grad_weight(window, shape(0), shape(1), isa);
+        Op::Conv2dGradWeight(conv) => {
+            let plan = GradWeight::new(conv, shape(0), shape(1), isa);
             let workspace = plan.workspace();
-            (Kernel::GradWeight(plan), workspace)
+            (Kernel::ConvGradWeight(plan), workspace)
         }
         Op::LinearGradWeight => {
             let plan = linear::native::grad_weight(shape(0), shape(1), isa);

@@ -1,9 +1,11 @@
 //! The core of gradients by weights: long sums over pixels of outer products.
 //!
 //! x: images `[N, H, W, C]`; dy: `[N, I, J, K]`; dw: `[TH, TW, C, K]`.
-//! `dw[a, b, c, k] = sum over n, i, j of x[n, i s + a + o, j t + b + p, c] dy[n, i, j, k]`, where x is 0 outside.
+//! `dw[a, b, c, k] = sum over n, i, j of x[n, i s + a d + o, j t + b e + p, c] dy[n, i, j, k]`, where x is 0 outside; c
+//! and k go over the channels that the plan reads: all of them, or those of a group.
 //!
-//! For one a, (b, c) is contiguous in a padded image, so dw is TH matrices of TW C rows; pixels are the products. The
+//! For one a, (b, c) is contiguous in a padded image, so dw is TH matrices of TW C rows (or as many as there are taps,
+//! of C rows, where taps or groups of channels lie apart); pixels are the products. The
 //! batch is cut into slices that depend on the shapes alone, each summed by itself; their sums are then added in pairs.
 //! So the bits depend neither on the number of threads nor on which of them did what.
 
@@ -36,6 +38,9 @@ pub(crate) struct WeightGradient {
     packs: bool,
     /// Where each row of pixels of a group of images begins in the padded images.
     segments: Vec<usize>,
+    /// Where each run of taps begins, beside the first tap, and its values: so many rows of dw follow each other.
+    runs: Vec<usize>,
+    rows: usize,
     /// Rows of pixels that are summed before a tile of dw is left.
     block: usize,
     /// Images that are padded together.
@@ -47,17 +52,17 @@ pub(crate) struct WeightGradient {
 }
 
 impl WeightGradient {
-    /// Plans the gradient by the weights of a correlation of this geometry; `positions` pixels exist in all. The target
-    /// strides are those of a dense dy.
+    /// Plans the gradient by the weights of a correlation of this geometry; `positions` pixels exist in all. The
+    /// target's offset and column say where a pixel of dy has the K channels that are read.
     pub(crate) fn new(geometry: Geometry, positions: usize, isa: Isa) -> WeightGradient {
         let padding = geometry.padding();
         let direct = padding.is_inside();
         let panels = panels(isa, geometry.width, wide(isa, Reading::Columns));
         let widest = panels.iter().map(|p| p.width).max().unwrap_or(1);
-        let packs = panels.len() > 1 || widest != geometry.width;
+        let packs = panels.len() > 1 || [widest, geometry.target.column] != [geometry.width; 2];
         let [rows, columns] = geometry.output;
         let block = (NEAR / widest / columns.max(1)).max(1);
-        let result = geometry.taps[0] * geometry.taps[1] * geometry.depth * geometry.width;
+        let result = result(&geometry);
         let slices = (SUMS / result.max(1)).clamp(1, SLICES).min(geometry.images.max(1));
         let slices = 1 << slices.ilog2();
         let shares = SLICES.div_ceil(slices).min(panels.len()).max(1);
@@ -69,6 +74,7 @@ impl WeightGradient {
         let segment = |n: usize, i: usize| n * pitch[0] + i * geometry.stride[0] * pitch[1];
         let segments =
             (0..group).flat_map(|n| (0..rows).map(move |i| (n, i))).map(|(n, i)| segment(n, i)).collect();
+        let (runs, run) = geometry.runs(pitch[1]);
         WeightGradient {
             geometry,
             padding,
@@ -76,6 +82,8 @@ impl WeightGradient {
             panels,
             packs,
             segments,
+            runs,
+            rows: run,
             block,
             group,
             slices,
@@ -106,7 +114,7 @@ impl WeightGradient {
             return;
         }
         let g = &self.geometry;
-        assert!(dw.len() == result && dy.len() == self.positions * g.width);
+        assert!(dw.len() == result && dy.len() == self.positions * g.target.column);
         assert!(x.len() >= self.positions_of_x() * g.depth);
         let isa = cx.isa;
         let sums =
@@ -124,7 +132,7 @@ impl WeightGradient {
     }
 
     fn result(&self) -> usize {
-        self.geometry.taps[0] * self.geometry.taps[1] * self.geometry.depth * self.geometry.width
+        result(&self.geometry)
     }
 
     fn positions_of_x(&self) -> usize {
@@ -146,6 +154,11 @@ impl WeightGradient {
     fn packed_width(&self, share: usize) -> usize {
         if self.packs { self.share(share).iter().map(|p| p.width).sum() } else { 0 }
     }
+}
+
+/// Values of dw.
+fn result(g: &Geometry) -> usize {
+    g.taps[0] * g.taps[1] * g.channels[1] * g.width
 }
 
 /// Values of one image, and of one row of an image, as the kernels read them.
@@ -186,10 +199,10 @@ impl Job<'_> {
             };
             let pixels = g.output[0] * g.output[1];
             let count = (images * pixels).min(plan.positions - from * pixels);
-            let dy = &self.dy[from * pixels * g.width..][..count * g.width];
+            let dy = &self.dy[from * pixels * g.target.column..][..count * g.target.column];
             let mut at = 0;
             for panel in plan.share(share).iter().filter(|_| plan.packs) {
-                pack(dy, g.width, panel, &mut packed[at..at + count * panel.width]);
+                pack(dy, g, panel, &mut packed[at..at + count * panel.width]);
                 at += count * panel.width;
             }
             start = self.group(x, if plan.packs { packed } else { dy }, count, share, start);
@@ -227,7 +240,6 @@ impl Job<'_> {
     ) {
         let plan = self.plan;
         let g = &plan.geometry;
-        let pitch = pitch(g, &plan.padding, plan.direct);
         let mut at = 0;
         for panel in plan.share(share) {
             let kernels = kernels(self.isa, Reading::Columns, panel.vectors);
@@ -243,14 +255,13 @@ impl Job<'_> {
                 start,
                 relu: false,
             };
-            let rows = g.taps[1] * g.depth;
-            for tap in 0..g.taps[0] {
-                split(rows, kernels.len(), |row, count| {
+            for (number, run) in plan.runs.iter().enumerate() {
+                split(plan.rows, kernels.len(), |row, count| {
                     // SAFETY: `run` has seen that x, dy and dw are as long as the plan says, and segments lie within
                     // one group of padded images. Tasks write different slices or panels.
                     unsafe {
-                        let c = self.base + (tap * rows + row) * g.width + panel.column;
-                        let tile = Tile { a: tile.a.add(tap * pitch[1] + row), c: tile.c.add(c), ..tile };
+                        let c = self.base + (number * plan.rows + row) * g.width + panel.column;
+                        let tile = Tile { a: tile.a.add(run + row), c: tile.c.add(c), ..tile };
                         call(kernels[count - 1], &tile, panel, count);
                     }
                 });
@@ -260,10 +271,11 @@ impl Job<'_> {
     }
 }
 
-/// Copies a panel's columns of dy: `[P, K]` to rows of the panel's width.
-fn pack(dy: &[f32], width: usize, panel: &Panel, packed: &mut [f32]) {
-    for (from, to) in dy.chunks_exact(width).zip(packed.chunks_exact_mut(panel.width)) {
-        to[..panel.columns].copy_from_slice(&from[panel.column..panel.column + panel.columns]);
+/// Copies a panel's columns of dy to rows of the panel's width.
+fn pack(dy: &[f32], g: &Geometry, panel: &Panel, packed: &mut [f32]) {
+    let first = g.target.offset + panel.column;
+    for (from, to) in dy.chunks_exact(g.target.column).zip(packed.chunks_exact_mut(panel.width)) {
+        to[..panel.columns].copy_from_slice(&from[first..first + panel.columns]);
         to[panel.columns..].fill(0.0);
     }
 }

@@ -39,21 +39,23 @@ fn windows() {
     assert_eq!(output(Window::valid(3, 1), [2, 5]), None);
     assert_eq!(output(Window::valid(1, 0), [2, 5]), None);
     assert_eq!(output(Window::valid(0, 1), [2, 5]), None);
-    let lopsided = Window { kernel: [3, 2], stride: [2, 1], pad_low: [0, 1], pad_high: [2, 0] };
+    let lopsided =
+        Window { kernel: [3, 2], stride: [2, 1], pad_low: [0, 1], pad_high: [2, 0], dilation: [1; 2] };
     assert_eq!(output(lopsided, [6, 5]), Some([3, 5]));
 }
 
 #[test]
 fn taps_are_the_positions_inside_the_image() {
     let mut taps = Vec::new();
-    let window = Window { kernel: [1, 3], stride: [1, 2], pad_low: [0, 1], pad_high: [0, 1] };
+    let window =
+        Window { kernel: [1, 3], stride: [1, 2], pad_low: [0, 1], pad_high: [0, 1], dilation: [1; 2] };
     window.each_tap([1, 4], |out, tap, at| taps.push((out[1], tap[1], at[1])));
     assert_eq!(taps, [(0, 1, 0), (0, 2, 1), (1, 0, 1), (1, 1, 2), (1, 2, 3)]);
 }
 
 #[test]
 fn results_have_shapes() {
-    check(Op::Conv2d(Window::same(3, 2)), &[real(&[2, 7, 6, 3]), real(&[3, 3, 3, 5])], &[2, 4, 3, 5]);
+    check(Op::Conv2d(Window::same(3, 2).into()), &[real(&[2, 7, 6, 3]), real(&[3, 3, 3, 5])], &[2, 4, 3, 5]);
     check(Op::Linear, &[real(&[4, 3]), real(&[3, 2])], &[4, 2]);
     check(Op::BatchStats, &[real(&[2, 3, 4, 5])], &[2, 5]);
     check(Op::GlobalAvgPool, &[real(&[2, 3, 4, 5])], &[2, 5]);
@@ -64,16 +66,16 @@ fn results_have_shapes() {
 
 #[test]
 fn refusals_name_the_operation_and_the_shapes() {
-    let conv = Op::Conv2d(Window::same(3, 1));
+    let conv = Op::Conv2d(Window::same(3, 1).into());
     refuse(
         conv.clone(),
         &[real(&[2, 5, 5, 3]), real(&[3, 3, 4, 8])],
-        "conv2d: expected x [N, H, W, C] and w [KH, KW, C, K], found shapes [[2, 5, 5, 3], [3, 3, 4, 8]]",
+        "conv2d: expected x [N, H, W, C] and w [KH, KW, C / groups, K], found shapes [[2, 5, 5, 3], [3, 3, 4, 8]]",
     );
     refuse(
         conv.clone(),
         &[real(&[2, 5, 5, 3]), real(&[1, 1, 3, 8])],
-        "conv2d: expected x [N, H, W, C] and w [KH, KW, C, K], found shapes [[2, 5, 5, 3], [1, 1, 3, 8]]",
+        "conv2d: expected x [N, H, W, C] and w [KH, KW, C / groups, K], found shapes [[2, 5, 5, 3], [1, 1, 3, 8]]",
     );
     refuse(
         conv,
@@ -81,7 +83,7 @@ fn refusals_name_the_operation_and_the_shapes() {
         "conv2d: expected an image [N, H, W, C], found shapes [[2, 5], [3, 3, 3, 8]]",
     );
     refuse(
-        Op::Conv2d(Window::valid(3, 1)),
+        Op::Conv2d(Window::valid(3, 1).into()),
         &[real(&[2, 2, 5, 1]), real(&[3, 3, 1, 8])],
         "conv2d: expected a window that fits the padded image, found shapes [[2, 2, 5, 1], [3, 3, 1, 8]]",
     );
@@ -125,7 +127,7 @@ fn refusals_name_the_operation_and_the_shapes() {
         &[real(&[2, 3])],
         "pad_channels: expected a possible number of channels, found shapes [[2, 3]]",
     );
-    let wide = Window { kernel: [2, 2], stride: [1, 1], pad_low: [2, 0], pad_high: [0, 0] };
+    let wide = Window { kernel: [2, 2], stride: [1, 1], pad_low: [2, 0], pad_high: [0, 0], dilation: [1; 2] };
     refuse(
         Op::MaxPool(wide),
         &[real(&[1, 3, 3, 1])],
@@ -159,8 +161,11 @@ fn malformed_gradients_are_refused_without_panic() {
     let (window, flat) = (Window::valid(1, 1), Shape::from([4]));
     let image = || real(&[1, 2, 2, 3]);
     for (op, operands) in [
-        (Op::Conv2dGradInput { window, input: flat.clone() }, vec![image(), real(&[1, 1, 3, 3])]),
-        (Op::Conv2dGradWeight(window), vec![image(), real(&[1, 3, 3, 3])]),
+        (
+            Op::Conv2dGradInput { conv: window.into(), input: flat.clone() },
+            vec![image(), real(&[1, 1, 3, 3])],
+        ),
+        (Op::Conv2dGradWeight(window.into()), vec![image(), real(&[1, 3, 3, 3])]),
         (Op::AvgPoolGrad { window, input: flat.clone() }, vec![image()]),
         (Op::GlobalAvgPoolGrad { input: flat }, vec![image()]),
         (Op::MaxPoolGrad(window), vec![image(), real(&[1, 2, 2, 4])]),

@@ -2,7 +2,7 @@
 //! function's gradient by every operand, so that the gradient operations are in it too.
 
 use super::{Builder, Case};
-use crate::{EngineError, NodeId, Op, Role, Window};
+use crate::{Convolution, EngineError, NodeId, Op, Role, Window};
 
 type Build = dyn Fn(&mut Builder) -> Result<NodeId, EngineError>;
 
@@ -10,6 +10,7 @@ type Build = dyn Fn(&mut Builder) -> Result<NodeId, EngineError>;
 pub(crate) fn operations() -> Vec<Case> {
     let mut cases = Vec::new();
     convolutions(&mut cases);
+    grouped_convolutions(&mut cases);
     linears(&mut cases);
     normalizations(&mut cases);
     pools(&mut cases);
@@ -32,7 +33,7 @@ fn case(cases: &mut Vec<Case>, name: &str, build: &Build) {
 }
 
 fn window(kernel: [usize; 2], stride: [usize; 2], pad_low: [usize; 2], pad_high: [usize; 2]) -> Window {
-    Window { kernel, stride, pad_low, pad_high }
+    Window { kernel, stride, pad_low, pad_high, dilation: [1; 2] }
 }
 
 fn convolutions(cases: &mut Vec<Case>) {
@@ -60,6 +61,37 @@ fn convolutions(cases: &mut Vec<Case>) {
             let [kh, kw] = window.kernel;
             let (x, w) = (b.weight(x), b.weight([kh, kw, x[3], filters]));
             b.graph.conv2d(x, w, window)
+        });
+    }
+}
+
+/// Groups and holes: one group a channel, several filters a group, holes that share a factor with the stride or not.
+fn grouped_convolutions(cases: &mut Vec<Case>) {
+    let holes = |dilation: [usize; 2], window: Window| Window { dilation, ..window };
+    let list: [([usize; 4], usize, usize, Window); 14] = [
+        ([2, 5, 4, 4], 6, 2, Window::same(3, 1)),
+        ([2, 5, 6, 3], 3, 3, Window::same(3, 2)),
+        ([1, 4, 4, 6], 12, 6, Window::same(3, 1)),
+        ([3, 3, 2, 6], 9, 3, Window::valid(1, 1)),
+        ([0, 4, 4, 4], 4, 2, Window::same(3, 1)),
+        ([1, 4, 5, 34], 38, 2, Window::same(3, 1)),
+        ([2, 7, 8, 3], 4, 1, holes([2, 2], window([3, 3], [1, 1], [2, 2], [2, 2]))),
+        ([1, 9, 8, 2], 3, 1, holes([2, 3], window([3, 2], [2, 2], [1, 2], [2, 1]))),
+        ([1, 11, 12, 2], 3, 1, holes([3, 2], window([3, 3], [2, 4], [3, 0], [1, 2]))),
+        ([1, 8, 9, 2], 2, 1, holes([4, 6], window([2, 2], [2, 4], [0, 0], [1, 3]))),
+        ([1, 7, 1, 2], 3, 1, holes([2, 5], Window { kernel: [3, 1], ..Window::valid(1, 1) })),
+        ([1, 6, 7, 2], 2, 1, holes([1, 2], Window::valid(3, 1))),
+        ([2, 7, 7, 4], 8, 4, holes([2, 2], window([3, 3], [2, 1], [2, 2], [2, 2]))),
+        ([1, 5, 5, 40], 40, 1, holes([2, 1], Window::valid(2, 1))),
+    ];
+    for (x, filters, groups, window) in list {
+        case(cases, &format!("conv2d {x:?} -> {filters} in {groups} groups, {window:?}"), &move |b| {
+            let [kh, kw] = window.kernel;
+            let (x, w) = (b.weight(x), b.weight([kh, kw, x[3] / groups, filters]));
+            let y = b.graph.conv2d(x, w, Convolution { window, groups })?;
+            let bias = b.weight([filters]);
+            let y = b.graph.add_bias(y, bias)?;
+            b.graph.relu(y)
         });
     }
 }

@@ -1,56 +1,165 @@
-//! Convolutions as correlations that need no im2col copy.
+//! Convolutions as correlations that need no im2col copy; groups of channels one after the other.
 
-use crate::Window;
 use crate::native::{Context, Correlation, Epilogue, Geometry, Isa, Strides, WeightGradient, WeightRows};
+use crate::{Convolution, Window};
 use sooner_base::Shape;
 
-/// A convolution: x `[N, H, W, C]`, w `[KH, KW, C, K]` -> y `[N, H', W', K]`.
-pub(crate) fn forward(window: &Window, x: &Shape, w: &Shape, isa: Isa) -> Correlation {
-    let weights = WeightRows { start: 0, count: w[0] * w[1] * w[2], row: w[3], column: 1 };
-    let geometry = geometry(window, x, w[3]);
-    let positions = geometry.images * geometry.output[0] * geometry.output[1];
-    if is_product(window) {
-        return Correlation::new(Geometry::product([positions, w[2], w[3]]), vec![weights], positions, isa);
-    }
-    Correlation::new(geometry, vec![weights], positions, isa)
-}
-
-/// Its gradient by the weights: x `[N, H, W, C]`, dy `[N, H', W', K]` -> dw `[KH, KW, C, K]`.
-pub(crate) fn grad_weight(window: &Window, x: &Shape, dy: &Shape, isa: Isa) -> WeightGradient {
-    let positions = dy[0] * dy[1] * dy[2];
-    if is_product(window) {
-        return WeightGradient::new(Geometry::product([positions, x[3], dy[3]]), positions, isa);
-    }
-    WeightGradient::new(geometry(window, x, dy[3]), positions, isa)
-}
-
 /// Whether the convolution is a product of `[N H W, C]` and `[C, K]`.
-fn is_product(window: &Window) -> bool {
-    *window == Window::valid(1, 1)
+fn is_product(conv: &Convolution) -> bool {
+    *conv == Window::valid(1, 1).into()
 }
 
-fn geometry(window: &Window, x: &Shape, width: usize) -> Geometry {
+/// The channels of one group: of x (C / G from `c`) and of y (K / G from `k`).
+#[derive(Debug, Clone, Copy)]
+struct Group {
+    c: usize,
+    depth: usize,
+    k: usize,
+    width: usize,
+}
+
+/// The groups of a convolution of so many input and output channels.
+fn groups(conv: &Convolution, [channels, filters]: [usize; 2]) -> impl Iterator<Item = Group> + use<> {
+    let (depth, width) = (channels / conv.groups, filters / conv.groups);
+    (0..conv.groups).map(move |g| Group { c: g * depth, depth, k: g * width, width })
+}
+
+/// One group of a convolution of x to K channels: x is read, and y written, between the channels of other groups.
+fn geometry(window: &Window, x: &Shape, filters: usize, group: Group) -> Geometry {
     let output = window.output([x[1], x[2]]).expect("the graph has checked that the window fits");
     Geometry {
         images: x[0],
         source: [x[1], x[2]],
         depth: x[3],
+        channels: [group.c, group.depth],
         taps: window.kernel,
         stride: window.stride,
+        dilation: window.dilation,
         origin: window.pad_low.map(|pad| -(pad as isize)),
         output,
-        width,
+        width: group.width,
         target: Strides {
-            offset: 0,
-            image: output[0] * output[1] * width,
-            row: output[1] * width,
-            column: width,
+            offset: group.k,
+            image: output[0] * output[1] * filters,
+            row: output[1] * filters,
+            column: filters,
         },
     }
 }
 
+fn most(parts: &[Correlation], values: impl Fn(&Correlation) -> usize) -> usize {
+    parts.iter().map(values).max().unwrap_or(0)
+}
+
+/// A convolution: one correlation for each group.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Forward {
+    parts: Vec<Correlation>,
+    /// Filters of each group.
+    width: usize,
+}
+
+impl Forward {
+    /// x `[N, H, W, C]`, w `[KH, KW, C / G, K]` -> y `[N, H', W', K]`.
+    pub(crate) fn new(conv: &Convolution, x: &Shape, w: &Shape, isa: Isa) -> Forward {
+        let part = |group: Group| {
+            let weights = WeightRows { start: group.k, count: w[0] * w[1] * w[2], row: w[3], column: 1 };
+            let geometry = geometry(&conv.window, x, w[3], group);
+            let positions = geometry.images * geometry.output[0] * geometry.output[1];
+            let geometry =
+                if is_product(conv) { Geometry::product([positions, w[2], w[3]]) } else { geometry };
+            Correlation::new(geometry, vec![weights], positions, isa)
+        };
+        Forward { parts: groups(conv, [x[3], w[3]]).map(part).collect(), width: w[3] / conv.groups }
+    }
+
+    /// Values of workspace that [`Forward::run`] takes.
+    pub(crate) fn workspace(&self) -> usize {
+        most(&self.parts, Correlation::workspace)
+    }
+
+    /// Values of scratch that each thread needs.
+    pub(crate) fn scratch(&self) -> usize {
+        most(&self.parts, Correlation::scratch)
+    }
+
+    /// Computes y.
+    pub(crate) fn run(
+        &self,
+        cx: &mut Context,
+        operands: [&[f32]; 2],
+        epilogue: Epilogue,
+        y: &mut [f32],
+        workspace: &mut [f32],
+    ) {
+        for (g, part) in self.parts.iter().enumerate() {
+            let bias = epilogue.bias.map(|bias| &bias[g * self.width..(g + 1) * self.width]);
+            part.run(cx, operands, Epilogue { bias, ..epilogue }, y, workspace);
+        }
+    }
+}
+
+/// The gradient of a convolution by its weights: one sum for each group.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct GradWeight {
+    parts: Vec<WeightGradient>,
+    /// Rows of dw (its taps and input channels), and filters of each group.
+    rows: usize,
+    width: usize,
+}
+
+impl GradWeight {
+    /// x `[N, H, W, C]`, dy `[N, H', W', K]` -> dw `[KH, KW, C / G, K]`.
+    pub(crate) fn new(conv: &Convolution, x: &Shape, dy: &Shape, isa: Isa) -> GradWeight {
+        let positions = dy[0] * dy[1] * dy[2];
+        let part = |group: Group| {
+            let geometry = if is_product(conv) {
+                Geometry::product([positions, x[3], dy[3]])
+            } else {
+                geometry(&conv.window, x, dy[3], group)
+            };
+            WeightGradient::new(geometry, positions, isa)
+        };
+        GradWeight {
+            parts: groups(conv, [x[3], dy[3]]).map(part).collect(),
+            rows: conv.window.kernel[0] * conv.window.kernel[1] * x[3] / conv.groups,
+            width: dy[3] / conv.groups,
+        }
+    }
+
+    /// Values of workspace that [`GradWeight::run`] takes: a part's, and the result of a part if there are several.
+    pub(crate) fn workspace(&self) -> usize {
+        let own = if self.parts.len() > 1 { self.rows * self.width } else { 0 };
+        own + self.parts.iter().map(WeightGradient::workspace).max().unwrap_or(0)
+    }
+
+    /// Values of scratch that each thread needs.
+    pub(crate) fn scratch(&self) -> usize {
+        self.parts.iter().map(WeightGradient::scratch).max().unwrap_or(0)
+    }
+
+    /// Computes dw.
+    pub(crate) fn run(&self, cx: &mut Context, operands: [&[f32]; 2], dw: &mut [f32], workspace: &mut [f32]) {
+        if let [only] = &self.parts[..] {
+            return only.run(cx, operands, dw, workspace);
+        }
+        let (own, workspace) = workspace.split_at_mut(self.rows * self.width);
+        let filters = self.width * self.parts.len();
+        for (g, part) in self.parts.iter().enumerate() {
+            part.run(cx, operands, own, workspace);
+            if own.is_empty() {
+                continue;
+            }
+            for (dw, own) in dw.chunks_exact_mut(filters).zip(own.chunks_exact(self.width)) {
+                dw[g * self.width..(g + 1) * self.width].copy_from_slice(own);
+            }
+        }
+    }
+}
+
 /// The gradient of a convolution by its input. Pixels of dx whose coordinates leave the same remainders when divided
-/// by the strides form a phase: each phase is a correlation of dy with the taps that reach it, in reverse order.
+/// by the strides form a phase: each phase of each group is a correlation of dy with the taps that reach it, in reverse
+/// order.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct GradInput {
     phases: Vec<Correlation>,
@@ -59,81 +168,75 @@ pub(crate) struct GradInput {
 }
 
 /// One phase along one dimension.
+#[derive(Debug, Clone, Copy)]
 struct Phase {
     /// The first coordinate in dx.
     first: usize,
     /// Coordinates in dx.
     count: usize,
-    /// The first tap that reaches it; others follow a stride apart.
+    /// The first tap that reaches it, the taps that do, and the distance between two of them.
     tap: usize,
     taps: usize,
-    /// The coordinate in dy that the last tap of the first coordinate sees.
+    apart: usize,
+    /// The coordinate in dy that the last tap of the first coordinate sees, and how far apart two taps see.
     origin: isize,
+    dilation: usize,
 }
 
 /// Phases of one dimension of this extent in x.
 fn phases(window: &Window, d: usize, extent: usize) -> Vec<Phase> {
     let [stride, pad, kernel] = [window.stride[d], window.pad_low[d], window.kernel[d]];
+    let dilation = window.dilation[d];
+    // Taps that reach the same phase are this far apart.
+    let apart = stride / gcd(stride, dilation);
     let phase = |first: usize| {
-        // dx at h gets dy at (h + pad - tap) / stride for the taps that leave no remainder.
-        let tap = (first + pad) % stride;
-        let taps = kernel.saturating_sub(tap).div_ceil(stride);
-        let origin = ((first + pad) / stride) as isize - (taps as isize - 1);
-        Phase { first, count: (extent - first).div_ceil(stride), tap, taps, origin }
+        // dx at h gets dy at (h + pad - tap dilation) / stride for the taps that leave no remainder.
+        let reaches = |tap: usize| (tap * dilation) % stride == (first + pad) % stride;
+        let tap = (0..kernel.min(apart)).find(|&tap| reaches(tap));
+        let taps = tap.map_or(0, |tap| (kernel - tap).div_ceil(apart));
+        let tap = tap.unwrap_or(0);
+        let last = ((tap + taps.saturating_sub(1) * apart) * dilation) as isize;
+        let origin = ((first + pad) as isize - last).div_euclid(stride as isize);
+        let count = (extent - first).div_ceil(stride);
+        Phase { first, count, tap, taps, apart, origin, dilation: apart * dilation / stride }
     };
     (0..stride.min(extent)).map(phase).collect()
 }
 
+fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
 impl GradInput {
-    /// dy `[N, H', W', K]`, w `[KH, KW, C, K]` -> dx `[N, H, W, C]`, whose shape is `input`.
-    pub(crate) fn new(window: &Window, dy: &Shape, w: &Shape, input: &Shape, isa: Isa) -> GradInput {
-        let [kw, depth, width] = [w[1], w[2], w[3]];
-        let positions = dy[0] * dy[1] * dy[2];
-        let tap = |a: usize, b: usize| WeightRows {
-            start: (a * kw + b) * depth * width,
-            count: width,
-            row: 1,
-            column: width,
-        };
-        if is_product(window) {
-            let geometry = Geometry::product([positions, width, depth]);
-            return GradInput {
-                phases: vec![Correlation::new(geometry, vec![tap(0, 0)], positions, isa)],
-                gaps: false,
-            };
-        }
+    /// dy `[N, H', W', K]`, w `[KH, KW, C / G, K]` -> dx `[N, H, W, C]`, whose shape is `input`.
+    pub(crate) fn new(conv: &Convolution, dy: &Shape, w: &Shape, input: &Shape, isa: Isa) -> GradInput {
+        let window = &conv.window;
         let mut found = GradInput { phases: vec![], gaps: false };
-        for vertical in phases(window, 0, input[1]) {
-            for horizontal in phases(window, 1, input[2]) {
-                let (v, h) = (&vertical, &horizontal);
-                if v.taps * h.taps == 0 {
-                    found.gaps = true;
-                    continue;
+        for group in groups(conv, [input[3], w[3]]) {
+            let tap = |a: usize, b: usize| WeightRows {
+                start: (a * w[1] + b) * w[2] * w[3] + group.k,
+                count: group.width,
+                row: 1,
+                column: w[3],
+            };
+            if is_product(conv) {
+                let positions = dy[0] * dy[1] * dy[2];
+                let geometry = Geometry::product([positions, w[3], w[2]]);
+                found.phases.push(Correlation::new(geometry, vec![tap(0, 0)], positions, isa));
+                continue;
+            }
+            for v in phases(window, 0, input[1]) {
+                for h in phases(window, 1, input[2]) {
+                    if v.taps * h.taps == 0 {
+                        found.gaps = true;
+                        continue;
+                    }
+                    let reversed = |p: Phase| (0..p.taps).rev().map(move |t| p.tap + t * p.apart);
+                    let weights = reversed(v).flat_map(|a| reversed(h).map(move |b| tap(a, b))).collect();
+                    let positions = input[0] * v.count * h.count;
+                    let geometry = phase_geometry(window, [v, h], [dy, input], group);
+                    found.phases.push(Correlation::new(geometry, weights, positions, isa));
                 }
-                let geometry = Geometry {
-                    images: input[0],
-                    source: [dy[1], dy[2]],
-                    depth: width,
-                    taps: [v.taps, h.taps],
-                    stride: [1, 1],
-                    origin: [v.origin, h.origin],
-                    output: [v.count, h.count],
-                    width: depth,
-                    target: Strides {
-                        offset: (v.first * input[2] + h.first) * depth,
-                        image: input[1] * input[2] * depth,
-                        row: window.stride[0] * input[2] * depth,
-                        column: window.stride[1] * depth,
-                    },
-                };
-                let reversed = |p: &Phase, d: usize| -> Vec<usize> {
-                    (0..p.taps).rev().map(|t| p.tap + t * window.stride[d]).collect()
-                };
-                let columns = reversed(h, 1);
-                let pairs = reversed(v, 0).into_iter().flat_map(|a| columns.iter().map(move |&b| (a, b)));
-                let weights = pairs.map(|(a, b)| tap(a, b)).collect();
-                let positions = input[0] * v.count * h.count;
-                found.phases.push(Correlation::new(geometry, weights, positions, isa));
             }
         }
         found
@@ -141,12 +244,12 @@ impl GradInput {
 
     /// Values of workspace that [`GradInput::run`] takes.
     pub(crate) fn workspace(&self) -> usize {
-        self.phases.iter().map(Correlation::workspace).max().unwrap_or(0)
+        most(&self.phases, Correlation::workspace)
     }
 
     /// Values of scratch that each thread needs.
     pub(crate) fn scratch(&self) -> usize {
-        self.phases.iter().map(Correlation::scratch).max().unwrap_or(0)
+        most(&self.phases, Correlation::scratch)
     }
 
     /// Computes dx.
@@ -157,5 +260,28 @@ impl GradInput {
         for phase in &self.phases {
             phase.run(cx, operands, Epilogue::default(), dx, workspace);
         }
+    }
+}
+
+/// One phase of one group: dy is read, and dx written, between the channels of other groups.
+fn phase_geometry(window: &Window, [v, h]: [Phase; 2], [dy, input]: [&Shape; 2], group: Group) -> Geometry {
+    let channels = input[3];
+    Geometry {
+        images: input[0],
+        source: [dy[1], dy[2]],
+        depth: dy[3],
+        channels: [group.k, group.width],
+        taps: [v.taps, h.taps],
+        stride: [1, 1],
+        dilation: [v.dilation, h.dilation],
+        origin: [v.origin, h.origin],
+        output: [v.count, h.count],
+        width: group.depth,
+        target: Strides {
+            offset: (v.first * input[2] + h.first) * channels + group.c,
+            image: input[1] * input[2] * channels,
+            row: window.stride[0] * input[2] * channels,
+            column: window.stride[1] * channels,
+        },
     }
 }
