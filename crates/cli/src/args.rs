@@ -1,6 +1,7 @@
 //! What the user typed. Nothing is looked up or resolved here.
 
 use clap::{Args, Parser, Subcommand};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 /// Trains a neural network to a stated target in the least time, and shows where the time goes.
@@ -21,6 +22,10 @@ pub(crate) enum Command {
     Eval(EvalArgs),
     /// List the built-in workloads, or print one as TOML.
     Workloads(WorkloadsArgs),
+    /// Read DAWNBench tables: the time of the first row at or over the goal, for each file.
+    Dawnbench(DawnbenchArgs),
+    /// Solve the noisy quadratic model: fewest fresh batches to the goal for each batch size and echo factor.
+    Nqm(NqmArgs),
 }
 
 /// What names and changes a plan; shared by every command that takes one.
@@ -99,6 +104,44 @@ pub(crate) struct WorkloadsArgs {
     pub(crate) json: bool,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct DawnbenchArgs {
+    /// Tab-separated tables with the columns epoch, hours and top1Accuracy (in percent)
+    #[arg(value_name = "FILE.tsv", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Accuracy to reach, as a fraction
+    #[arg(long, value_name = "A", default_value_t = 0.94)]
+    pub(crate) goal: f64,
+    /// Print exactly one JSON object on the last line of stdout
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NqmArgs {
+    /// Dimensions of the model; dimension i has curvature 1/i
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    pub(crate) dims: usize,
+    /// Loss to get below, as a share of the initial loss
+    #[arg(long, value_name = "SHARE", default_value_t = 0.01)]
+    pub(crate) goal: f64,
+    /// Update rule: sgd, momentum or nesterov
+    #[arg(long, value_name = "RULE")]
+    pub(crate) optimizer: String,
+    /// Batch sizes, separated by commas
+    #[arg(long, value_name = "LIST", value_delimiter = ',', required = true)]
+    pub(crate) batch: Vec<u64>,
+    /// Echo factors, separated by commas
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1")]
+    pub(crate) echo: Vec<u32>,
+    /// Threads; the answer does not depend on them [default: all cores]
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<NonZeroUsize>,
+    /// Print exactly one JSON object on the last line of stdout
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 impl Command {
     /// Whether the answer is for a machine.
     pub(crate) fn json(&self) -> bool {
@@ -107,6 +150,8 @@ impl Command {
             Command::Bench(args) => args.plan.json,
             Command::Eval(args) => args.json,
             Command::Workloads(args) => args.json,
+            Command::Dawnbench(args) => args.json,
+            Command::Nqm(args) => args.json,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use sooner_plan::{Complaint, PlanError};
+use sooner_study::{Fault, StudyError};
 use sooner_train::TrainError;
 use std::fmt;
 use std::process::ExitCode;
@@ -24,6 +25,21 @@ impl Failure {
             hint: hint.to_string(),
         };
         Failure { complaint, code: 2 }
+    }
+
+    /// Something outside is not as it should be, a file or a server: exit code 1.
+    pub(crate) fn world(what: &str, place: &str, fields: [&str; 3]) -> Failure {
+        Failure { code: 1, ..Failure::usage(what, place, fields) }
+    }
+
+    /// The same about a study's input; questions that make no sense are usage errors, malformed files are not.
+    fn study(error: &StudyError) -> Failure {
+        let Fault { place, expected, found, hint } = error.fault();
+        let failure = Failure::world(error.what(), place, [expected, found, hint]);
+        match error {
+            StudyError::DawnBench(_) | StudyError::BatchScience(_) | StudyError::Estimate(_) => failure,
+            _ => Failure { code: 2, ..failure },
+        }
     }
 }
 
@@ -73,6 +89,10 @@ fn classify(error: &anyhow::Error) -> (Option<Complaint>, u8) {
     for cause in error.chain() {
         if let Some(failure) = cause.downcast_ref::<Failure>() {
             return (Some(failure.complaint.clone()), failure.code);
+        }
+        if let Some(study) = cause.downcast_ref::<StudyError>() {
+            let failure = Failure::study(study);
+            return (Some(failure.complaint), failure.code);
         }
         if let Some(plan) = cause.downcast_ref::<PlanError>() {
             return (Some(plan.complaint().clone()), 2);

@@ -31,5 +31,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Bench(args) => commands::bench::run(&args),
         Command::Eval(args) => commands::eval::run(&args),
         Command::Workloads(args) => commands::workloads::run(&args),
+        Command::Dawnbench(args) => commands::dawnbench::run(&args),
+        Command::Nqm(args) => commands::nqm::run(&args),
     }
 }

@@ -49,36 +49,47 @@ impl fmt::Display for Fault {
 
 /// What a study was asked to do and cannot.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {}", self.what(), self.fault())]
 #[non_exhaustive]
 pub enum StudyError {
+    /// A study's file that cannot be used.
+    Definition(Fault),
     /// A search space that cannot be searched.
-    #[error("impossible search space: {0}")]
     Space(Fault),
     /// A sequence of points that cannot be drawn.
-    #[error("impossible sequence of points: {0}")]
     Points(Fault),
     /// A target that cannot be read.
-    #[error("malformed target: {0}")]
     Target(Fault),
     /// Too little or unusable data for an estimate.
-    #[error("no estimate: {0}")]
     Estimate(Fault),
     /// A noisy quadratic model that makes no sense.
-    #[error("impossible noisy quadratic model: {0}")]
     Nqm(Fault),
     /// A file of the batch-science layout that cannot be read.
-    #[error("malformed batch-science data: {0}")]
     BatchScience(Fault),
     /// A DAWNBench table that cannot be read.
-    #[error("malformed DAWNBench table: {0}")]
     DawnBench(Fault),
 }
 
 impl StudyError {
+    /// What is wrong, in a few words.
+    pub fn what(&self) -> &'static str {
+        match self {
+            StudyError::Definition(_) => "impossible study",
+            StudyError::Space(_) => "impossible search space",
+            StudyError::Points(_) => "impossible sequence of points",
+            StudyError::Target(_) => "malformed target",
+            StudyError::Estimate(_) => "no estimate",
+            StudyError::Nqm(_) => "impossible noisy quadratic model",
+            StudyError::BatchScience(_) => "malformed batch-science data",
+            StudyError::DawnBench(_) => "malformed DAWNBench table",
+        }
+    }
+
     /// The parts of the message, for callers that print them one by one.
     pub fn fault(&self) -> &Fault {
         match self {
-            StudyError::Space(fault)
+            StudyError::Definition(fault)
+            | StudyError::Space(fault)
             | StudyError::Points(fault)
             | StudyError::Target(fault)
             | StudyError::Estimate(fault)

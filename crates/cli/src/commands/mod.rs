@@ -1,6 +1,8 @@
 //! One file for each command.
 
 pub(crate) mod bench;
+pub(crate) mod dawnbench;
 pub(crate) mod eval;
+pub(crate) mod nqm;
 pub(crate) mod train;
 pub(crate) mod workloads;
