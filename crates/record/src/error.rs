@@ -30,6 +30,18 @@ pub enum RecordError {
         /// The file that is missing.
         file: &'static str,
     },
+    /// Another process writes this record.
+    #[error("{} is being written by another process", path.display())]
+    Busy {
+        /// The run log.
+        path: PathBuf,
+    },
+    /// A file that this run opened is no longer where it was.
+    #[error("{} is gone: somebody has removed or replaced it during the run", path.display())]
+    Vanished {
+        /// The run log.
+        path: PathBuf,
+    },
     /// The system refuses to write.
     #[error("cannot write {}: {source}", path.display())]
     Write {
@@ -73,6 +85,28 @@ pub enum RecordError {
         byte: usize,
         /// Why.
         reason: String,
+    },
+    /// A study's store that cannot be used, or does not take what it is given.
+    #[error("study {}: {reason}", path.display())]
+    Store {
+        /// The store's file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Not a checkpoint.
+    #[error("{} is no checkpoint: {reason}", path.display())]
+    NotCheckpoint {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// A checkpoint that is not as it was written.
+    #[error("{} is cut off or damaged: its checksum does not hold", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
     },
     /// Not a file of weights.
     #[error("{} is no safetensors file: {reason}", path.display())]
@@ -168,6 +202,20 @@ impl RecordError {
             RecordError::NoRecord { folder, file } => {
                 tell("no record", folder, format!("a folder with {file}"), format!("no {file}"), "")
             }
+            RecordError::Busy { path } => tell(
+                "another process writes this record",
+                path,
+                "a record that no run writes".into(),
+                "a run that has it open".into(),
+                "wait for that run, or end it",
+            ),
+            RecordError::Vanished { path } => tell(
+                "record is gone",
+                path,
+                "the file that this run opened".into(),
+                "none, or another".into(),
+                "somebody has removed or replaced it during the run",
+            ),
             RecordError::Write { path, source } => tell(
                 "cannot write",
                 path,
@@ -192,6 +240,23 @@ impl RecordError {
                 "one JSON object on each line".into(),
                 format!("at line {line}, byte {byte}: {reason}"),
                 "only a last line that was cut off is dropped; this one was damaged later",
+            ),
+            RecordError::Store { path, reason } => {
+                tell("study's store", path, "a study that takes this".into(), reason.clone(), "")
+            }
+            RecordError::NotCheckpoint { path, reason } => tell(
+                "not a checkpoint",
+                path,
+                "a checkpoint".into(),
+                reason.clone(),
+                "remove it to start the run over",
+            ),
+            RecordError::Damaged { path } => tell(
+                "checkpoint is damaged",
+                path,
+                "a file whose checksum holds".into(),
+                "one that is cut off or was changed".into(),
+                "restore it from a copy, or remove it to start the run over",
             ),
             RecordError::NotWeights { path, reason } => {
                 tell("not weights", path, "a safetensors file".into(), reason.clone(), "")

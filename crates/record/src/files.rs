@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 pub const PLAN_FILE: &str = "plan.toml";
 /// The run log in a run's folder.
 pub const LOG_FILE: &str = "run.jsonl";
+/// The last checkpoint in a run's folder.
+pub const CHECKPOINT_FILE: &str = "checkpoint";
 /// The weights in a run's folder.
 pub const WEIGHTS_FILE: &str = "weights.safetensors";
 

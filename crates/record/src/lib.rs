@@ -1,4 +1,5 @@
-//! The versioned files that a run leaves on disk: the resolved plan, the run log (JSON lines), the weights.
+//! The versioned files that a run leaves on disk: the resolved plan, the run log (JSON lines), checkpoints, the
+//! weights.
 //! **Invariants:** a file is either appended to in whole lines or replaced by rename, so that a kill at any moment
 //! leaves something that can be read; no clock is read here.
 
@@ -9,15 +10,17 @@ mod summary;
 mod reader;
 mod writer;
 
+mod checkpoint;
 mod weights;
 
 mod error;
 mod files;
 
+pub use checkpoint::{CHECKPOINT_FORMAT, Checkpoint, CheckpointAbout, write_checkpoint};
 pub use error::RecordError;
-pub use files::{LOG_FILE, PLAN_FILE, WEIGHTS_FILE, replace_file};
-pub use line::{Evaluation, FORMAT, Header, Line, Machine, Progress, Resumed};
+pub use files::{CHECKPOINT_FILE, LOG_FILE, PLAN_FILE, WEIGHTS_FILE, replace_file};
+pub use line::{Change, Evaluation, FORMAT, Header, Line, Machine, Progress, Resumed};
 pub use reader::{Log, Partial, RunReader};
-pub use summary::{Ceiling, Metrics, Position, Status, Summary, TimeSplit};
+pub use summary::{Ceiling, Divergence, LossAt, Metrics, Position, Status, Summary, TimeSplit};
 pub use weights::{Tensor, TensorRef, WEIGHTS_FORMAT, Weights, WeightsAbout, write_weights};
 pub use writer::RunWriter;

@@ -94,8 +94,25 @@ pub struct Evaluation {
 /// The run goes on from a checkpoint: what was written about later updates no longer holds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Resumed {
-    /// The update that the checkpoint was taken after.
+    /// The update that the checkpoint was taken after; 0 if there was none and the run started over.
     pub updates: Updates,
+    /// What the run goes on with: threads and kernels may decide bits. Earlier versions did not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<Header>,
+    /// Keys of the plan that have another value from here on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changed: Vec<Change>,
+}
+
+/// A key of the plan that changed, with both values as plans write them; none where the key is absent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// The dotted key.
+    pub key: String,
+    /// The value before.
+    pub from: Option<String>,
+    /// The value from here on.
+    pub to: Option<String>,
 }
 
 impl Line {

@@ -21,6 +21,15 @@ pub struct RunReader {
 impl RunReader {
     /// Reads plan and run log.
     pub fn open(folder: &Path) -> Result<RunReader, RecordError> {
+        let run = RunReader::open_started(folder)?;
+        match folder.join(LOG_FILE).exists() {
+            true => Ok(run),
+            false => Err(RecordError::NoRecord { folder: folder.to_path_buf(), file: LOG_FILE }),
+        }
+    }
+
+    /// Reads what a run that may have been killed at any moment has left; a log that it had not begun is empty.
+    pub fn open_started(folder: &Path) -> Result<RunReader, RecordError> {
         let read = |file: &'static str| {
             let path = folder.join(file);
             fs::read(&path).map_err(|source| match source.kind() {
@@ -33,7 +42,10 @@ impl RunReader {
             .map_err(|e| RecordError::read(&plan_path)(std::io::Error::new(ErrorKind::InvalidData, e)))?;
         let plan = Plan::parse(&text)
             .map_err(|e| RecordError::Plan { source: e.in_file(&plan_path.display().to_string()) })?;
-        let log = Log::parse(&read(LOG_FILE)?, &folder.join(LOG_FILE))?;
+        let log = match read(LOG_FILE) {
+            Err(RecordError::NoRecord { .. }) => Log::default(),
+            bytes => Log::parse(&bytes?, &folder.join(LOG_FILE))?,
+        };
         Ok(RunReader { folder: folder.to_path_buf(), plan, log })
     }
 }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use sooner_base::Updates;
 
 fn resumed(updates: u64) -> Line {
-    Line::Resumed(Resumed { updates: Updates(updates) })
+    Line::Resumed(Resumed { updates: Updates(updates), run: None, changed: Vec::new() })
 }
 
 fn whole() -> (Vec<Line>, String) {

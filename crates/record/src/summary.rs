@@ -135,6 +135,28 @@ pub struct Ceiling {
     pub share: f64,
 }
 
+/// A training loss, and the update that it was of.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct LossAt {
+    /// Updates taken, that one included.
+    pub updates: Updates,
+    /// The mean loss of its batch, smoothed labels included.
+    pub loss: f64,
+}
+
+/// Where a run left the losses that its plan's guard accepts.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Divergence {
+    /// Updates taken then.
+    pub updates: Updates,
+    /// The loss that was not accepted: of that update's batch, or of the evaluation after it. NaN and infinity are
+    /// null in JSON.
+    #[serde(with = "number")]
+    pub loss: f64,
+    /// The last training loss before it that was a finite number; none if there was none.
+    pub last_finite: Option<LossAt>,
+}
+
 /// What a run comes to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
@@ -151,6 +173,9 @@ pub struct Summary {
     /// The last evaluation.
     #[serde(rename = "final")]
     pub last: Option<Metrics>,
+    /// Where it diverged; none unless it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diverged: Option<Divergence>,
     /// How far the run came.
     pub position: Position,
     /// Examples a second of the training clock.
@@ -188,6 +213,7 @@ pub(crate) mod tests {
             reached_at: Some(position),
             best: Some(metrics),
             last: Some(metrics),
+            diverged: None,
             position,
             examples_per_second: 3600.0,
             time: TimeSplit {
@@ -273,6 +299,18 @@ pub(crate) mod tests {
         let text = serde_json::to_string(&metrics).unwrap();
         assert_eq!(text, r#"{"split":"test","loss":null,"error":0.0,"accuracy":1.0}"#);
         assert!(serde_json::from_str::<Metrics>(&text).unwrap().loss.is_nan());
+    }
+
+    #[test]
+    fn divergence_is_told_where_there_is_one() {
+        let last_finite = Some(LossAt { updates: Updates(6), loss: 2.5 });
+        let mut diverged = summary();
+        diverged.diverged = Some(Divergence { updates: Updates(7), loss: f64::NAN, last_finite });
+        let text = serde_json::to_string(&diverged).unwrap();
+        let told = r#""diverged":{"updates":7,"loss":null,"last_finite":{"updates":6,"loss":2.5}},"#;
+        assert!(text.contains(told), "{text}");
+        let read = serde_json::from_str::<Summary>(&text).unwrap().diverged.unwrap();
+        assert!(read.loss.is_nan() && read.last_finite == last_finite);
     }
 
     #[test]

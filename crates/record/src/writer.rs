@@ -1,10 +1,13 @@
 //! Writing a run's folder.
 
 use crate::files::sync_folder;
-use crate::{Header, LOG_FILE, Line, PLAN_FILE, RecordError, WEIGHTS_FILE, replace_file};
+use crate::{
+    CHECKPOINT_FILE, CheckpointAbout, Header, LOG_FILE, Line, Log, PLAN_FILE, RecordError, Resumed,
+    TensorRef, WEIGHTS_FILE, replace_file, write_checkpoint,
+};
 use sooner_plan::Plan;
-use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 /// The open record of a run: the plan and the first line are on disk from the start, so that a folder that cannot be
@@ -22,7 +25,7 @@ impl RunWriter {
         if folder.exists() && !folder.is_dir() {
             return Err(RecordError::NotAFolder { path: folder.to_path_buf() });
         }
-        for file in [LOG_FILE, PLAN_FILE, WEIGHTS_FILE] {
+        for file in [LOG_FILE, PLAN_FILE, WEIGHTS_FILE, CHECKPOINT_FILE] {
             if folder.join(file).symlink_metadata().is_ok() {
                 return Err(RecordError::Exists { folder: folder.to_path_buf(), file });
             }
@@ -42,11 +45,30 @@ impl RunWriter {
     }
 
     fn open(folder: &Path, plan: &Plan, header: &Header) -> Result<RunWriter, RecordError> {
+        // The plan first: with it alone a run that is killed now can start over.
+        write_plan(folder, plan)?;
         let mut log = LineFile::create(&folder.join(LOG_FILE))?;
-        let text = plan.to_toml();
-        replace_file(&folder.join(PLAN_FILE), |file| file.write_all(text.as_bytes()))?;
         log.append(&Line::Run(header.clone()))?;
         log.sync()?;
+        Ok(RunWriter { folder: folder.to_path_buf(), log })
+    }
+
+    /// Opens a run's folder to go on with it. What a kill left behind the log's last whole line goes; the plan is
+    /// replaced if it is another now. Fails if a process writes the record already, or the log is damaged.
+    pub fn resume(
+        folder: &Path,
+        plan: &Plan,
+        header: &Header,
+        resumed: &Resumed,
+    ) -> Result<RunWriter, RecordError> {
+        let (mut log, read) = LineFile::open(&folder.join(LOG_FILE))?;
+        if read.header.is_none() {
+            log.append(&Line::Run(header.clone()))?;
+        }
+        log.append(&Line::Resumed(resumed.clone()))?;
+        // Before the plan: should it change and then a kill come, the log says what it changed to.
+        log.sync()?;
+        write_plan(folder, plan)?;
         Ok(RunWriter { folder: folder.to_path_buf(), log })
     }
 
@@ -66,10 +88,24 @@ impl RunWriter {
         self.log.append(line)
     }
 
-    /// Returns when every line is on disk.
+    /// Returns when every line is on disk, in the folder that was opened.
     pub fn sync(&mut self) -> Result<(), RecordError> {
         self.log.sync()
     }
+
+    /// Replaces the checkpoint. Every line appended so far is on disk before it is.
+    pub fn checkpoint(&mut self, about: &CheckpointAbout, tensors: &[TensorRef]) -> Result<(), RecordError> {
+        self.log.sync()?;
+        write_checkpoint(&self.folder.join(CHECKPOINT_FILE), about, tensors)
+    }
+}
+
+fn write_plan(folder: &Path, plan: &Plan) -> Result<(), RecordError> {
+    let (path, text) = (folder.join(PLAN_FILE), plan.to_toml());
+    if fs::read(&path).is_ok_and(|known| known == text.as_bytes()) {
+        return Ok(());
+    }
+    replace_file(&path, |file| file.write_all(text.as_bytes()))
 }
 
 /// A file that only ever grows by whole lines.
@@ -87,8 +123,23 @@ impl LineFile {
     fn create(path: &Path) -> Result<LineFile, RecordError> {
         let file = OpenOptions::new().append(true).create_new(true).open(path);
         let file = file.map_err(RecordError::write(path))?;
+        lock(&file, path)?;
         sync_folder(path).map_err(RecordError::write(path))?;
         Ok(LineFile { path: path.to_path_buf(), file, whole: 0, torn: false })
+    }
+
+    /// Opens a log to go on with it, or begins one, and returns what it says. Cuts off a last line that is not whole.
+    fn open(path: &Path) -> Result<(LineFile, Log), RecordError> {
+        let file = OpenOptions::new().read(true).append(true).create(true).open(path);
+        let mut file = file.map_err(RecordError::write(path))?;
+        lock(&file, path)?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(RecordError::read(path))?;
+        let log = Log::parse(&bytes, path)?;
+        let whole = log.partial.as_ref().map_or(bytes.len(), |partial| partial.byte) as u64;
+        file.set_len(whole).map_err(RecordError::write(path))?;
+        sync_folder(path).map_err(RecordError::write(path))?;
+        Ok((LineFile { path: path.to_path_buf(), file, whole, torn: false }, log))
     }
 
     fn append(&mut self, line: &Line) -> Result<(), RecordError> {
@@ -106,8 +157,34 @@ impl LineFile {
     }
 
     fn sync(&mut self) -> Result<(), RecordError> {
-        self.file.sync_all().map_err(RecordError::write(&self.path))
+        self.file.sync_all().map_err(RecordError::write(&self.path))?;
+        // An unlinked file takes lines without complaint and keeps none of them.
+        let here = self.file.metadata().and_then(|here| Ok(same_file(&here, &self.path.metadata()?)));
+        match here {
+            Ok(true) => Ok(()),
+            _ => Err(RecordError::Vanished { path: self.path.clone() }),
+        }
     }
+}
+
+/// Two runs that wrote one record would leave nonsense. A file system that knows no locks is no reason to refuse.
+fn lock(file: &File, path: &Path) -> Result<(), RecordError> {
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => Err(RecordError::Busy { path: path.to_path_buf() }),
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
+    }
+}
+
+#[cfg(unix)]
+fn same_file(a: &Metadata, b: &Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    (a.dev(), a.ino()) == (b.dev(), b.ino())
+}
+
+/// Elsewhere an open file cannot be removed or replaced.
+#[cfg(not(unix))]
+fn same_file(_: &Metadata, _: &Metadata) -> bool {
+    true
 }
 
 #[cfg(test)]

@@ -253,6 +253,7 @@ impl Run<'_, '_> {
             reached_at: self.reached_at,
             best: self.best,
             last: self.last,
+            diverged: None,
             position,
             examples_per_second: position.examples.0 as f64 / training,
             time: self.job.watch.split(),
