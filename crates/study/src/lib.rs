@@ -2,7 +2,7 @@
 //! batch size and echo factor.
 //!
 //! In reading order:
-//! - before trials run: [`space`] holds the ranges and scales of metaparameters, [`points`] spreads trials over them as a
+//! - before trials run: [`definition`] is a study's file; [`space`] holds the ranges and scales of metaparameters, [`points`] spreads trials over them as a
 //!   function of (study seed, trial number);
 //! - what they measured: a [`Trial`] with its [`Series`], judged against a [`Target`] by [`to_target`], with a
 //!   [`Bootstrap`] over trials and a [`Reach`] over seeds; [`space::Space::edges`] tells whether the search was wide enough;
@@ -21,6 +21,7 @@ mod advice;
 pub mod batch_science;
 mod budget;
 mod dawnbench;
+pub mod definition;
 mod echo;
 mod error;
 mod interval;
