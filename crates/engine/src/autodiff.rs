@@ -100,6 +100,10 @@ impl Sweep<'_> {
             }
             Op::Normalize { eps } => self.differentiate_normalize(args, dy, eps),
             Op::Relu => self.send(args[0], Op::ReluGrad, &[id, dy]),
+            Op::Activate(activation) => {
+                let from = if activation.grad_from_result() { id } else { args[0] };
+                self.send(args[0], Op::ActivateGrad(activation), &[from, dy])
+            }
             Op::MaxPool(window) => self.send(args[0], Op::MaxPoolGrad(window), &[args[0], dy]),
             Op::AvgPool(window) => {
                 let input = shape(self, 0);
@@ -114,14 +118,26 @@ impl Sweep<'_> {
                 self.pass(args[1], dy)
             }
             Op::Scale(factor) => self.send(args[0], Op::Scale(factor), &[dy]),
-            Op::Reshape(_) => self.send(args[0], Op::Reshape(shape(self, 0)), &[dy]),
-            Op::PadChannels { .. } => {
-                let channels = shape(self, 0).last();
-                self.send(args[0], Op::TakeChannels { channels }, &[dy])
+            Op::Mul => {
+                self.send(args[0], Op::Mul, &[args[1], dy])?;
+                self.send(args[1], Op::Mul, &[args[0], dy])
             }
-            Op::TakeChannels { .. } => {
+            Op::ScaleBy => {
+                self.send(args[0], Op::ScaleBy, &[dy, args[1]])?;
+                if !self.is_needed(args[1]) {
+                    return Ok(());
+                }
+                let products = self.graph.mul(args[0], dy)?;
+                self.send(args[1], Op::Sum, &[products])
+            }
+            Op::Reshape(_) => self.send(args[0], Op::Reshape(shape(self, 0)), &[dy]),
+            Op::PadChannels { before, .. } => {
                 let channels = shape(self, 0).last();
-                self.send(args[0], Op::PadChannels { channels }, &[dy])
+                self.send(args[0], Op::TakeChannels { first: before, channels }, &[dy])
+            }
+            Op::TakeChannels { first, .. } => {
+                let channels = shape(self, 0).last();
+                self.send(args[0], Op::PadChannels { before: first, channels }, &[dy])
             }
             Op::CrossEntropy if !self.is_needed(args[1]) && !self.is_needed(args[2]) => {
                 self.send(args[0], Op::CrossEntropyGrad, &[args[0], args[1], args[2], dy])
@@ -141,6 +157,7 @@ impl Sweep<'_> {
             | Op::NormalizeGradInput { .. }
             | Op::NormalizeGradInputFixed { .. }
             | Op::ReluGrad
+            | Op::ActivateGrad(_)
             | Op::MaxPoolGrad(_)
             | Op::AvgPoolGrad { .. }
             | Op::GlobalAvgPoolGrad { .. }

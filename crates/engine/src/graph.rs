@@ -2,7 +2,7 @@
 
 use crate::op::{Op, infer};
 use crate::var::{VarId, Vars};
-use crate::{Convolution, EngineError, Window};
+use crate::{Activation, Convolution, EngineError, Window};
 use sooner_base::Shape;
 
 /// A node of a graph: the value that one operation computes.
@@ -157,6 +157,11 @@ impl Graph {
         self.push(Op::Relu, &[x])
     }
 
+    /// A smooth nonlinearity of every element.
+    pub fn activate(&mut self, x: NodeId, activation: Activation) -> Result<NodeId, EngineError> {
+        self.push(Op::Activate(activation), &[x])
+    }
+
     /// Largest value of each window of x: `[N, H, W, C]`; padding never wins, the first of equals does.
     pub fn max_pool(&mut self, x: NodeId, window: Window) -> Result<NodeId, EngineError> {
         self.push(Op::MaxPool(window), &[x])
@@ -182,6 +187,16 @@ impl Graph {
         self.push(Op::Scale(factor), &[x])
     }
 
+    /// a b, element by element, of equal shapes.
+    pub fn mul(&mut self, a: NodeId, b: NodeId) -> Result<NodeId, EngineError> {
+        self.push(Op::Mul, &[a, b])
+    }
+
+    /// s x for a scalar node s.
+    pub fn scale_by(&mut self, x: NodeId, s: NodeId) -> Result<NodeId, EngineError> {
+        self.push(Op::ScaleBy, &[x, s])
+    }
+
     /// The same elements under another shape.
     pub fn reshape(&mut self, x: NodeId, shape: impl Into<Shape>) -> Result<NodeId, EngineError> {
         self.push(Op::Reshape(shape.into()), &[x])
@@ -189,7 +204,16 @@ impl Graph {
 
     /// x: `[..., C]` -> `[..., channels]`, new channels zero (the parameter-free shortcut of ResNets on CIFAR-10).
     pub fn pad_channels(&mut self, x: NodeId, channels: usize) -> Result<NodeId, EngineError> {
-        self.push(Op::PadChannels { channels }, &[x])
+        self.push(Op::PadChannels { before: 0, channels }, &[x])
+    }
+
+    /// a: `[..., A]`, b: `[..., B]` -> `[..., A + B]`.
+    pub fn concat(&mut self, a: NodeId, b: NodeId) -> Result<NodeId, EngineError> {
+        let before = self.shape(a).last();
+        let channels = before + self.shape(b).last();
+        let a = self.pad_channels(a, channels)?;
+        let b = self.push(Op::PadChannels { before, channels }, &[b])?;
+        self.add(a, b)
     }
 
     /// logits: `[N, K]`, labels: `[N]`, smoothing: scalar s -> `[N]`: cross entropy against the distribution

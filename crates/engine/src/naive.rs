@@ -78,6 +78,8 @@ impl<T: Real> Naive<T> {
             Op::Row { row } => normalize::naive::row(arg(0), *row),
             Op::Relu => activation::naive::relu(arg(0)),
             Op::ReluGrad => activation::naive::relu_grad(arg(0), arg(1)),
+            Op::Activate(activation) => activation::naive::activate(arg(0), *activation),
+            Op::ActivateGrad(activation) => activation::naive::activate_grad(arg(0), arg(1), *activation),
             Op::MaxPool(window) => pool::naive::max(arg(0), window, &node.shape),
             Op::MaxPoolGrad(window) => pool::naive::max_grad(arg(0), arg(1), window),
             Op::AvgPool(window) => pool::naive::avg(arg(0), window, &node.shape),
@@ -85,10 +87,15 @@ impl<T: Real> Naive<T> {
             Op::GlobalAvgPool => pool::naive::global_avg(arg(0)),
             Op::GlobalAvgPoolGrad { input } => pool::naive::global_avg_grad(arg(0), input),
             Op::Add => elementwise::naive::add(arg(0), arg(1)),
-            Op::Scale(factor) => elementwise::naive::scale(arg(0), *factor),
+            Op::Scale(factor) => elementwise::naive::scale(arg(0), T::from_f64(*factor)),
+            Op::Mul => elementwise::naive::mul(arg(0), arg(1)),
+            Op::ScaleBy => elementwise::naive::scale(arg(0), number(1)),
             Op::Reshape(_) => arg(0).data.to_vec(),
-            Op::PadChannels { channels } | Op::TakeChannels { channels } => {
-                elementwise::naive::resize_channels(arg(0), *channels)
+            Op::PadChannels { before, channels } => {
+                elementwise::naive::pad_channels(arg(0), *before, *channels)
+            }
+            Op::TakeChannels { first, channels } => {
+                elementwise::naive::take_channels(arg(0), *first, *channels)
             }
             Op::CrossEntropy => loss::naive::cross_entropy(arg(0), feed.labels, number(2)),
             Op::CrossEntropyGrad => loss::naive::cross_entropy_grad(arg(0), feed.labels, number(2), arg(3)),

@@ -1,8 +1,10 @@
 //! The operations of tensor programs and their static shapes. Layouts are channels-last: images `[N, H, W, C]`,
 //! convolution weights `[KH, KW, C, K]`, linear weights `[I, O]`.
 
-use crate::EngineError;
-use crate::graph::{Dtype, Node};
+mod infer;
+
+pub(crate) use infer::infer;
+
 use crate::var::VarId;
 use sooner_base::Shape;
 
@@ -99,6 +101,41 @@ impl From<Window> for Convolution {
     }
 }
 
+/// A smooth nonlinearity, element by element. (ReLU, which other kernels can take in, is an operation of its own.)
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Activation {
+    /// x Phi(x) with the normal distribution function Phi (Hendrycks and Gimpel, 2016), not its approximation by tanh.
+    Gelu,
+    /// x sigmoid(x), also called swish.
+    Silu,
+    /// max(x, 0) + min(alpha (exp(x / alpha) - 1), 0) (Barron, 2017), alpha above 0.
+    Celu {
+        /// Where the negative side ends, and how soft the bend is.
+        alpha: f64,
+    },
+    /// The hyperbolic tangent.
+    Tanh,
+    /// 1 / (1 + exp(-x)).
+    Sigmoid,
+}
+
+impl Activation {
+    /// Whether the gradient follows from the result alone, so that the operand need not be kept.
+    pub fn grad_from_result(self) -> bool {
+        matches!(self, Activation::Celu { .. } | Activation::Tanh | Activation::Sigmoid)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Activation::Gelu => "gelu",
+            Activation::Silu => "silu",
+            Activation::Celu { .. } => "celu",
+            Activation::Tanh => "tanh",
+            Activation::Sigmoid => "sigmoid",
+        }
+    }
+}
+
 /// An operation. Operands are listed as (a, b, ...); every result is a dense row-major tensor.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Op {
@@ -174,6 +211,10 @@ pub enum Op {
     /// (y, dy): dy where y > 0, else 0.
     ReluGrad,
     /// (x)
+    Activate(Activation),
+    /// (y, dy) if the activation's gradient follows from its result, else (x, dy).
+    ActivateGrad(Activation),
+    /// (x)
     MaxPool(Window),
     /// (x, dy): dy goes to the first of the largest elements of each window.
     MaxPoolGrad(Window),
@@ -200,13 +241,21 @@ pub enum Op {
     Scale(f64),
     /// (x)
     Reshape(Shape),
-    /// (x)
+    /// (a, b): products of elements.
+    Mul,
+    /// (x, s): every element times a scalar.
+    ScaleBy,
+    /// (x): channels of zeros around those of x.
     PadChannels {
+        /// Zeros before x's.
+        before: usize,
         /// Channels of the result.
         channels: usize,
     },
-    /// (dy): the first `channels` channels.
+    /// (x): some channels of x.
     TakeChannels {
+        /// The first that is taken.
+        first: usize,
         /// Channels of the result.
         channels: usize,
     },
@@ -248,6 +297,8 @@ impl Op {
             Op::Row { .. } => "row",
             Op::Relu => "relu",
             Op::ReluGrad => "relu_grad",
+            Op::Activate(activation) => activation.name(),
+            Op::ActivateGrad(_) => "activation_grad",
             Op::MaxPool(_) => "max_pool",
             Op::MaxPoolGrad(_) => "max_pool_grad",
             Op::AvgPool(_) => "avg_pool",
@@ -256,6 +307,8 @@ impl Op {
             Op::GlobalAvgPoolGrad { .. } => "global_avg_pool_grad",
             Op::Add => "add",
             Op::Scale(_) => "scale",
+            Op::Mul => "mul",
+            Op::ScaleBy => "scale_by",
             Op::Reshape(_) => "reshape",
             Op::PadChannels { .. } => "pad_channels",
             Op::TakeChannels { .. } => "take_channels",
@@ -266,199 +319,6 @@ impl Op {
             Op::Broadcast(_) => "broadcast",
         }
     }
-}
-
-/// Whether w `[KH, KW, C / groups, K]` are filters of a convolution of an input of so many channels.
-fn filters(conv: &Convolution, channels: usize, w: &Shape) -> bool {
-    let Convolution { window, groups } = conv;
-    w.rank() == 4
-        && *groups > 0
-        && w[2] * groups == channels
-        && w[3].is_multiple_of(*groups)
-        && [w[0], w[1]] == window.kernel
-}
-
-/// The shape and element type of an operation's result, or an error that names the operation and its operands' shapes.
-pub(crate) fn infer(op: &Op, args: &[&Node]) -> Result<(Shape, Dtype), EngineError> {
-    let shapes: Vec<Shape> = args.iter().map(|n| n.shape.clone()).collect();
-    let fail =
-        |expected: &'static str| EngineError::Shapes { op: op.name(), expected, found: shapes.clone() };
-    let check = |good: bool, expected: &'static str| if good { Ok(()) } else { Err(fail(expected)) };
-    let arity = match op {
-        Op::Features | Op::Labels | Op::Scalar(_) | Op::Read(_) | Op::Fill { .. } => 0,
-        Op::BiasGrad | Op::BatchStats | Op::Row { .. } | Op::Relu | Op::MaxPool(_) | Op::AvgPool(_) => 1,
-        Op::AvgPoolGrad { .. } | Op::GlobalAvgPool | Op::GlobalAvgPoolGrad { .. } | Op::Scale(_) => 1,
-        Op::Reshape(_) | Op::PadChannels { .. } | Op::TakeChannels { .. } | Op::Sum | Op::Broadcast(_) => 1,
-        Op::Conv2d(_) | Op::Conv2dGradInput { .. } | Op::Conv2dGradWeight(_) | Op::Linear => 2,
-        Op::LinearGradInput | Op::LinearGradWeight | Op::AddBias | Op::ReluGrad | Op::MaxPoolGrad(_) => 2,
-        Op::Add | Op::Correct => 2,
-        Op::NormalizeGradSums { .. } | Op::NormalizeGradInputFixed { .. } | Op::CrossEntropy => 3,
-        Op::Normalize { .. } | Op::CrossEntropyGrad => 4,
-        Op::NormalizeGradInput { .. } => 5,
-    };
-    check(args.len() == arity, "another number of operands")?;
-    let s = &shapes;
-    let image = |i: usize| check(s[i].rank() == 4, "an image [N, H, W, C]");
-    let windowed = |input: &Shape, window: &Window| {
-        check(input.rank() == 4, "an image [N, H, W, C]")?;
-        window.output([input[1], input[2]]).ok_or_else(|| fail("a window that fits the padded image"))
-    };
-    let channels = |i: usize, like: usize| {
-        let good = s[i].rank() == 1 && s[i][0] == s[like].last();
-        check(good, "one value a channel")
-    };
-    let stats = |i: usize, like: usize| {
-        let good = s[i].rank() == 2 && s[i][0] == 2 && s[i][1] == s[like].last();
-        check(good, "statistics [2, C]")
-    };
-    let shape = match op {
-        Op::Features | Op::Labels | Op::Scalar(_) | Op::Read(_) => {
-            unreachable!("leaves are appended with their shape")
-        }
-        Op::Fill { shape, .. } => shape.clone(),
-        Op::Conv2d(conv) => {
-            image(0)?;
-            check(filters(conv, s[0][3], &s[1]), "x [N, H, W, C] and w [KH, KW, C / groups, K]")?;
-            let [h, w] = windowed(&s[0], &conv.window)?;
-            [s[0][0], h, w, s[1][3]].into()
-        }
-        Op::Conv2dGradInput { conv, input } => {
-            image(0)?;
-            let [h, w] = windowed(input, &conv.window)?;
-            let good = filters(conv, input[3], &s[1]) && *s[0].dims() == [input[0], h, w, s[1][3]];
-            check(good, "dy [N, H', W', K] and w [KH, KW, C / groups, K] of the same convolution")?;
-            input.clone()
-        }
-        Op::Conv2dGradWeight(conv) => {
-            image(0)?;
-            image(1)?;
-            let Convolution { window, groups } = conv;
-            let [h, w] = windowed(&s[0], window)?;
-            let divides = *groups > 0 && s[0][3].is_multiple_of(*groups) && s[1][3].is_multiple_of(*groups);
-            check(divides && s[1].dims()[..3] == [s[0][0], h, w], "x and dy of the same convolution")?;
-            [window.kernel[0], window.kernel[1], s[0][3] / groups, s[1][3]].into()
-        }
-        Op::Linear => {
-            check(s[0].rank() == 2 && s[1].rank() == 2 && s[0][1] == s[1][0], "x [N, I] and w [I, O]")?;
-            [s[0][0], s[1][1]].into()
-        }
-        Op::LinearGradInput => {
-            check(s[0].rank() == 2 && s[1].rank() == 2 && s[0][1] == s[1][1], "dy [N, O] and w [I, O]")?;
-            [s[0][0], s[1][0]].into()
-        }
-        Op::LinearGradWeight => {
-            check(s[0].rank() == 2 && s[1].rank() == 2 && s[0][0] == s[1][0], "x [N, I] and dy [N, O]")?;
-            [s[0][1], s[1][1]].into()
-        }
-        Op::AddBias => {
-            channels(1, 0)?;
-            s[0].clone()
-        }
-        Op::BiasGrad => {
-            check(s[0].rank() > 0, "at least one dimension")?;
-            [s[0].last()].into()
-        }
-        Op::BatchStats => {
-            check(s[0].rank() > 1 && !s[0].is_empty(), "a non-empty [..., C]")?;
-            [2, s[0].last()].into()
-        }
-        Op::Normalize { .. } => {
-            stats(1, 0)?;
-            channels(2, 0)?;
-            channels(3, 0)?;
-            s[0].clone()
-        }
-        Op::NormalizeGradSums { .. } => {
-            check(s[0] == s[1], "dy and x of one shape")?;
-            stats(2, 0)?;
-            s[2].clone()
-        }
-        Op::NormalizeGradInput { .. } => {
-            check(s[0] == s[1], "dy and x of one shape")?;
-            stats(2, 0)?;
-            channels(3, 0)?;
-            stats(4, 0)?;
-            s[0].clone()
-        }
-        Op::NormalizeGradInputFixed { .. } => {
-            stats(1, 0)?;
-            channels(2, 0)?;
-            s[0].clone()
-        }
-        Op::Row { row } => {
-            check(s[0].rank() == 2 && *row < s[0][0], "a matrix with that row")?;
-            [s[0][1]].into()
-        }
-        Op::Relu | Op::Scale(_) => s[0].clone(),
-        Op::ReluGrad | Op::Add => {
-            check(s[0] == s[1], "two operands of one shape")?;
-            s[0].clone()
-        }
-        Op::MaxPool(window) | Op::AvgPool(window) => {
-            image(0)?;
-            let overlaps = (0..2).all(|d| window.pad_low[d].max(window.pad_high[d]) < window.kernel[d]);
-            check(overlaps, "padding smaller than the window")?;
-            check(window.dilation == [1; 2], "a window without holes")?;
-            check(s[0][1] * s[0][2] > 0, "at least one position")?;
-            let [h, w] = windowed(&s[0], window)?;
-            [s[0][0], h, w, s[0][3]].into()
-        }
-        Op::MaxPoolGrad(window) => {
-            image(0)?;
-            let [h, w] = windowed(&s[0], window)?;
-            check(*s[1].dims() == [s[0][0], h, w, s[0][3]], "x and dy of the same pooling")?;
-            s[0].clone()
-        }
-        Op::AvgPoolGrad { window, input } => {
-            image(0)?;
-            let [h, w] = windowed(input, window)?;
-            check(*s[0].dims() == [input[0], h, w, input[3]], "dy of the same pooling")?;
-            input.clone()
-        }
-        Op::GlobalAvgPool => {
-            image(0)?;
-            check(s[0][1] * s[0][2] > 0, "at least one position")?;
-            [s[0][0], s[0][3]].into()
-        }
-        Op::GlobalAvgPoolGrad { input } => {
-            let good = input.rank() == 4 && *s[0].dims() == [input[0], input[3]];
-            check(good, "dy [N, C]")?;
-            input.clone()
-        }
-        Op::Reshape(shape) => {
-            check(shape.len() == s[0].len(), "as many elements as the new shape")?;
-            shape.clone()
-        }
-        Op::PadChannels { channels } | Op::TakeChannels { channels } => {
-            let last = s[0].last();
-            let grows = matches!(op, Op::PadChannels { .. });
-            let good = s[0].rank() > 0 && if grows { *channels >= last } else { *channels <= last };
-            check(good, "a possible number of channels")?;
-            let mut dims = s[0].dims().to_vec();
-            *dims.last_mut().expect("rank was checked") = *channels;
-            Shape::new(dims)
-        }
-        Op::CrossEntropy | Op::CrossEntropyGrad | Op::Correct => {
-            let labels = args[1].dtype == Dtype::Index && s[1].rank() == 1;
-            check(s[0].rank() == 2 && labels && s[0][0] == s[1][0], "logits [N, K] and labels [N]")?;
-            check(*op == Op::Correct || s[2].rank() == 0, "a scalar smoothing")?;
-            if *op == Op::CrossEntropyGrad {
-                check(s[3] == s[1], "dloss [N]")?;
-                s[0].clone()
-            } else {
-                s[1].clone()
-            }
-        }
-        Op::Sum => Shape::scalar(),
-        Op::Broadcast(shape) => {
-            check(s[0].rank() == 0, "a scalar")?;
-            shape.clone()
-        }
-    };
-    let takes_labels = matches!(op, Op::CrossEntropy | Op::CrossEntropyGrad | Op::Correct);
-    let reals = args.iter().enumerate().all(|(i, a)| a.dtype == Dtype::Real || takes_labels && i == 1);
-    check(reals, "real operands")?;
-    Ok((shape, Dtype::Real))
 }
 
 #[cfg(test)]

@@ -149,7 +149,7 @@ fn channels_are_padded_and_taken_row_by_row() {
     assert_eq!(y, [1.5, 2.5, 0.5, 3.5, 4.5, 0.5]);
     let y = value(|b| {
         let x = given(b, [2, 2], &[1.0, 2.0, 3.0, 4.0]);
-        b.graph.push(Op::TakeChannels { channels: 1 }, &[x])
+        b.graph.push(Op::TakeChannels { first: 0, channels: 1 }, &[x])
     });
     assert_eq!(y, [1.0, 3.0]);
 }

@@ -4,7 +4,9 @@ use super::columns::total;
 use super::context::Context;
 use super::correlate::{Correlation, Epilogue};
 use super::weight_gradient::WeightGradient;
+use crate::Activation;
 use crate::ops::conv2d::native::{Forward, GradInput, GradWeight};
+use crate::ops::elementwise::native::Channels;
 use crate::ops::pool::native::Pooling;
 use crate::ops::{activation, elementwise, linear, loss, normalize, pool};
 
@@ -26,6 +28,8 @@ pub(crate) enum Kernel {
     NormalizeGradInputFixed { eps: f32 },
     Relu,
     ReluGrad,
+    Activate(Activation),
+    ActivateGrad(Activation),
     MaxPool(Pooling),
     MaxPoolGrad(Pooling),
     AvgPool(Pooling),
@@ -34,7 +38,9 @@ pub(crate) enum Kernel {
     GlobalAvgPoolGrad { positions: usize, channels: usize },
     Add,
     Scale { factor: f32 },
-    ResizeChannels { from: usize, to: usize },
+    Mul,
+    ScaleBy,
+    ResizeChannels(Channels),
     CrossEntropy,
     CrossEntropyGrad,
     Correct,
@@ -69,8 +75,9 @@ impl Kernel {
         match self {
             Kernel::AddBias { .. } | Kernel::Normalize { .. } | Kernel::Relu | Kernel::Scale { .. } => &[0],
             Kernel::NormalizeGradInput { .. } | Kernel::NormalizeGradInputFixed { .. } => &[0],
-            Kernel::ReluGrad => &[1],
-            Kernel::Add => &[0, 1],
+            Kernel::Activate(_) | Kernel::ScaleBy => &[0],
+            Kernel::ReluGrad | Kernel::ActivateGrad(_) => &[1],
+            Kernel::Add | Kernel::Mul => &[0, 1],
             _ => &[],
         }
     }
@@ -118,6 +125,10 @@ impl Kernel {
             }
             Kernel::Relu => activation::native::relu(cx, x.reals[0], out),
             Kernel::ReluGrad => activation::native::relu_grad(cx, x.real(0), x.reals[1], out),
+            Kernel::Activate(activation) => activation::native::activate(cx, *activation, x.reals[0], out),
+            Kernel::ActivateGrad(activation) => {
+                activation::native::activate_grad(cx, *activation, x.real(0), x.reals[1], out);
+            }
             Kernel::MaxPool(p) => pool::native::max(cx, p, x.real(0), out),
             Kernel::MaxPoolGrad(p) => pool::native::max_grad(cx, p, x.reals(0), out),
             Kernel::AvgPool(p) => pool::native::avg(cx, p, x.real(0), out),
@@ -134,8 +145,13 @@ impl Kernel {
                 elementwise::native::add(cx, x.reals[a], x.real(b), out);
             }
             Kernel::Scale { factor } => elementwise::native::scale(cx, x.reals[0], *factor, out),
-            Kernel::ResizeChannels { from, to } => {
-                elementwise::native::resize_channels(cx, x.real(0), [*from, *to], out);
+            Kernel::Mul => {
+                let (a, b) = if x.reals[1].is_some() { (0, 1) } else { (1, 0) };
+                elementwise::native::mul(cx, x.reals[a], x.real(b), out);
+            }
+            Kernel::ScaleBy => elementwise::native::scale(cx, x.reals[0], x.real(1)[0], out),
+            Kernel::ResizeChannels(channels) => {
+                elementwise::native::resize_channels(cx, x.real(0), *channels, out);
             }
             Kernel::CrossEntropy => {
                 loss::native::cross_entropy(cx, x.real(0), x.labels, x.real(2)[0], out);

@@ -4,6 +4,7 @@ use super::columns::{Slices, total_workspace};
 use super::kernel::Kernel;
 use super::simd::Isa;
 use crate::ops::conv2d::native::{Forward, GradInput, GradWeight};
+use crate::ops::elementwise::native::Channels;
 use crate::ops::pool::native::Pooling;
 use crate::ops::{linear, normalize};
 use crate::{Graph, NodeId, Op, Program, Update};
@@ -303,6 +304,8 @@ fn kernel(graph: &Graph, id: NodeId, [bias, relu]: [bool; 2], isa: Isa) -> (Kern
         }
         Op::Relu => (Kernel::Relu, 0),
         Op::ReluGrad => (Kernel::ReluGrad, 0),
+        Op::Activate(activation) => (Kernel::Activate(*activation), 0),
+        Op::ActivateGrad(activation) => (Kernel::ActivateGrad(*activation), 0),
         Op::MaxPool(window) => (Kernel::MaxPool(Pooling::new(window, shape(0))), 0),
         Op::MaxPoolGrad(window) => (Kernel::MaxPoolGrad(Pooling::new(window, shape(0))), 0),
         Op::AvgPool(window) => (Kernel::AvgPool(Pooling::new(window, shape(0))), 0),
@@ -316,8 +319,15 @@ fn kernel(graph: &Graph, id: NodeId, [bias, relu]: [bool; 2], isa: Isa) -> (Kern
         }
         Op::Add => (Kernel::Add, 0),
         Op::Scale(factor) => (Kernel::Scale { factor: *factor as f32 }, 0),
-        Op::PadChannels { .. } | Op::TakeChannels { .. } => {
-            (Kernel::ResizeChannels { from: shape(0).last(), to: channels }, 0)
+        Op::Mul => (Kernel::Mul, 0),
+        Op::ScaleBy => (Kernel::ScaleBy, 0),
+        Op::PadChannels { before, .. } => {
+            let plan = Channels { from: shape(0).last(), to: channels, first: 0, before: *before };
+            (Kernel::ResizeChannels(plan), 0)
+        }
+        Op::TakeChannels { first, .. } => {
+            let plan = Channels { from: shape(0).last(), to: channels, first: *first, before: 0 };
+            (Kernel::ResizeChannels(plan), 0)
         }
         Op::CrossEntropy => (Kernel::CrossEntropy, 0),
         Op::CrossEntropyGrad => (Kernel::CrossEntropyGrad, 0),

@@ -11,6 +11,7 @@ mod correlate;
 mod executor;
 mod kernel;
 mod lower;
+pub(crate) mod math;
 mod memory;
 mod padded;
 mod plan;

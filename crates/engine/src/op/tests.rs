@@ -1,5 +1,5 @@
 use super::*;
-use crate::Graph;
+use crate::{EngineError, Graph};
 
 /// A leaf of this shape, or labels for a count.
 enum Operand {
@@ -59,7 +59,7 @@ fn results_have_shapes() {
     check(Op::Linear, &[real(&[4, 3]), real(&[3, 2])], &[4, 2]);
     check(Op::BatchStats, &[real(&[2, 3, 4, 5])], &[2, 5]);
     check(Op::GlobalAvgPool, &[real(&[2, 3, 4, 5])], &[2, 5]);
-    check(Op::PadChannels { channels: 7 }, &[real(&[2, 3])], &[2, 7]);
+    check(Op::PadChannels { before: 0, channels: 7 }, &[real(&[2, 3])], &[2, 7]);
     check(Op::CrossEntropy, &[real(&[4, 3]), Labels(4), real(&[])], &[4]);
     check(Op::Sum, &[real(&[0, 3])], &[]);
 }
@@ -123,7 +123,7 @@ fn refusals_name_the_operation_and_the_shapes() {
         "reshape: expected as many elements as the new shape, found shapes [[2, 3]]",
     );
     refuse(
-        Op::PadChannels { channels: 2 },
+        Op::PadChannels { before: 0, channels: 2 },
         &[real(&[2, 3])],
         "pad_channels: expected a possible number of channels, found shapes [[2, 3]]",
     );
@@ -175,7 +175,7 @@ fn malformed_gradients_are_refused_without_panic() {
         (Op::BiasGrad, vec![real(&[])]),
         (Op::Row { row: 2 }, vec![real(&[2, 3])]),
         (Op::Broadcast([2].into()), vec![real(&[1])]),
-        (Op::PadChannels { channels: 1 }, vec![real(&[])]),
+        (Op::PadChannels { before: 0, channels: 1 }, vec![real(&[])]),
     ] {
         let name = op.name();
         let error = shape_of(op, &operands).unwrap_err();

@@ -2,7 +2,7 @@
 //! function's gradient by every operand, so that the gradient operations are in it too.
 
 use super::{Builder, Case};
-use crate::{Convolution, EngineError, NodeId, Op, Role, Window};
+use crate::{Activation, Convolution, EngineError, NodeId, Op, Role, Window};
 
 type Build = dyn Fn(&mut Builder) -> Result<NodeId, EngineError>;
 
@@ -15,6 +15,7 @@ pub(crate) fn operations() -> Vec<Case> {
     normalizations(&mut cases);
     pools(&mut cases);
     elementwise(&mut cases);
+    activations(&mut cases);
     losses(&mut cases);
     cases
 }
@@ -186,14 +187,30 @@ fn elementwise(cases: &mut Vec<Case>) {
         let fill = b.graph.push(fill, &[])?;
         b.graph.add(x, fill)
     });
-    for (from, to) in [(3, 3), (3, 8), (1, 17), (16, 32)] {
-        case(cases, &format!("pad_channels {from} {to}"), &move |b| {
+    for (from, to, at) in [(3, 3, 0), (3, 8, 0), (3, 8, 2), (1, 17, 16), (16, 32, 0), (5, 40, 7)] {
+        case(cases, &format!("pad_channels {from} {to} {at}"), &move |b| {
             let x = b.weight([2, 2, 3, from]);
-            b.graph.pad_channels(x, to)
+            b.graph.push(Op::PadChannels { before: at, channels: to }, &[x])
         });
-        case(cases, &format!("take_channels {to} {from}"), &move |b| {
+        case(cases, &format!("take_channels {to} {from} {at}"), &move |b| {
             let x = b.weight([3, to]);
-            b.graph.push(Op::TakeChannels { channels: from }, &[x])
+            b.graph.push(Op::TakeChannels { first: at, channels: from }, &[x])
+        });
+        case(cases, &format!("concat {from} {to}"), &move |b| {
+            let (x, y) = (b.weight([3, from]), b.weight([3, to]));
+            b.graph.concat(x, y)
+        });
+    }
+    for n in [0, 1, 7, 33, 1000] {
+        case(cases, &format!("mul {n}"), &move |b| {
+            let (x, y) = (b.weight([n]), b.weight([n]));
+            let z = b.graph.mul(x, y)?;
+            b.graph.mul(z, z)
+        });
+        case(cases, &format!("scale_by {n}"), &move |b| {
+            let (x, s) = (b.weight([n]), b.weight(sooner_base::Shape::scalar()));
+            let y = b.graph.scale_by(x, s)?;
+            b.graph.scale_by(y, s)
         });
     }
     case(cases, "values used several times", &|b| {
@@ -203,6 +220,34 @@ fn elementwise(cases: &mut Vec<Case>) {
         let again = b.graph.add(relu, twice)?;
         b.graph.add(again, x)
     });
+}
+
+fn activations(cases: &mut Vec<Case>) {
+    let list = [
+        Activation::Gelu,
+        Activation::Silu,
+        Activation::Celu { alpha: 0.3 },
+        Activation::Celu { alpha: 1.0 },
+        Activation::Tanh,
+        Activation::Sigmoid,
+    ];
+    for activation in list {
+        for n in [0, 1, 17, 1000] {
+            case(cases, &format!("{activation:?} {n}"), &move |b| {
+                let x = b.weight([n]);
+                // Wide enough for both ends of every curve.
+                let x = b.graph.scale(x, 3.0)?;
+                let y = b.graph.activate(x, activation)?;
+                // The operand is needed twice, so that one of the two cannot be computed in place.
+                b.graph.add(x, y)
+            });
+        }
+        case(cases, &format!("{activation:?} in place"), &move |b| {
+            let x = b.weight([3, 5]);
+            let x = b.graph.scale(x, 0.1)?;
+            b.graph.activate(x, activation)
+        });
+    }
 }
 
 fn losses(cases: &mut Vec<Case>) {
