@@ -15,7 +15,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("models", &["base", "plan", "engine"]),
     ("train", &["base", "plan", "record", "pipeline", "engine", "models"]),
     ("study", &["base", "plan", "record"]),
-    ("cli", &["base", "plan", "record", "pipeline", "engine", "models", "train", "study"]),
+    ("report", &["base", "plan", "record", "study"]),
+    ("cli", &["base", "plan", "record", "pipeline", "engine", "models", "train", "study", "report"]),
 ];
 
 fn root() -> PathBuf {

@@ -94,7 +94,7 @@ pub struct TrialBudget {
     /// Passes over the training split.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epochs: Option<f64>,
-    /// Seconds of the training clock.
+    /// Wall seconds, evaluations included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
 }
@@ -107,12 +107,8 @@ impl TrialBudget {
 
     fn check(&self, place: &str) -> Result<(), StudyError> {
         let good = |v: f64| v > 0.0 && v.is_finite();
-        let numbers = [
-            self.updates.map(|v| v as f64),
-            self.examples.map(|v| v as f64),
-            self.epochs,
-            self.seconds,
-        ];
+        let numbers =
+            [self.updates.map(|v| v as f64), self.examples.map(|v| v as f64), self.epochs, self.seconds];
         match numbers.into_iter().flatten().find(|v| !good(*v)) {
             Some(bad) => Err(fault(place, "numbers above 0", bad)),
             None => Ok(()),
@@ -277,7 +273,11 @@ impl StudyPlan {
         let mut names: Vec<&str> = PLACEHOLDERS.to_vec();
         for name in axes.iter().map(|a| &a.0).chain(self.tune.iter().map(|p| &p.name)) {
             if names.contains(&name.as_str()) {
-                return Err(fault(name, "each name once over axes, metaparameters and placeholders", "twice"));
+                return Err(fault(
+                    name,
+                    "each name once over axes, metaparameters and placeholders",
+                    "twice",
+                ));
             }
             names.push(name);
         }
