@@ -9,7 +9,7 @@ mod shape;
 mod stats;
 mod units;
 
-pub use batch::{Batch, Origin};
+pub use batch::{Batch, Mix, Origin};
 pub use clock::{Clock, ManualClock, MonotonicClock};
 pub use permutation::Permutation;
 pub use random::{Key, Purpose, Rng, Seed};

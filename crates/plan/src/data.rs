@@ -1,7 +1,10 @@
 //! The data section: which set, where it lies, how it is split.
 
-use crate::PlanError;
+use crate::pipeline::text_or_number;
+use crate::words::bytes_of;
+use crate::{ImagesPlan, PlanError, ShardsPlan};
 use serde::{Deserialize, Serialize};
+use sooner_base::Bytes;
 use std::fmt;
 
 /// A part of a data set.
@@ -38,6 +41,11 @@ pub enum DataKind {
     FashionMnist,
     /// The binary version of CIFAR-10: five training files and one test file.
     Cifar10,
+    /// A folder of JPEG and PNG files: one folder a class, below `train/` and, where there are, `val/` and `test/`;
+    /// or one folder a class and nothing above.
+    ImageFolder,
+    /// Tar shards whose members with one key are one example, plain or compressed, in a folder or at http addresses.
+    Webdataset,
 }
 
 /// Which data set, where, and how it is split.
@@ -49,6 +57,12 @@ pub struct DataPlan {
     /// The folder of the authors' files; none for sets drawn by code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
+    /// How many classes there are, of kinds whose files do not say; found in the data if none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub classes: Option<usize>,
+    /// Bytes a second that reading is held to: a number, or text such as "8MiB"; as fast as it goes if none.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "text_or_number_if_any")]
+    pub rate: Option<String>,
     /// Use only the first so many examples of the training split; all if none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub train: Option<usize>,
@@ -58,6 +72,16 @@ pub struct DataPlan {
     /// Of sets drawn by code, how many test examples there are; of others, use only the first so many.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test: Option<usize>,
+    /// How images of their own sizes are decoded; only of kinds that hold such.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub images: Option<ImagesPlan>,
+    /// How tar shards are read; only of kind `webdataset`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shards: Option<ShardsPlan>,
+}
+
+fn text_or_number_if_any<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    text_or_number(from).map(Some)
 }
 
 /// What is known of a data set once the plan has split it.
@@ -87,17 +111,19 @@ impl DataFacts {
 }
 
 impl DataKind {
-    /// Height, width and channels of one example.
+    /// Height, width and channels of one example; height and width are 0 where images have sizes of their own.
     pub fn image(self) -> [usize; 3] {
         match self {
+            DataKind::ImageFolder | DataKind::Webdataset => [0, 0, 3],
             DataKind::Shapes | DataKind::Cifar10 => [32, 32, 3],
             DataKind::Mnist | DataKind::FashionMnist => [28, 28, 1],
         }
     }
 
-    /// How many classes there are.
+    /// How many classes there are; 0 where only the files say.
     pub fn classes(self) -> usize {
         match self {
+            DataKind::ImageFolder | DataKind::Webdataset => 0,
             DataKind::Shapes | DataKind::Mnist | DataKind::FashionMnist | DataKind::Cifar10 => 10,
         }
     }
@@ -107,10 +133,16 @@ impl DataKind {
         self != DataKind::Shapes
     }
 
-    /// Examples in the authors' training and test files; none for sets drawn by code, which have as many as asked.
+    /// Whether images have sizes of their own, and the files alone say how many there are.
+    pub fn has_own_sizes(self) -> bool {
+        matches!(self, DataKind::ImageFolder | DataKind::Webdataset)
+    }
+
+    /// Examples in the authors' training and test files; none for sets drawn by code, which have as many as asked,
+    /// and for the user's own files.
     pub fn file_examples(self) -> Option<(usize, usize)> {
         match self {
-            DataKind::Shapes => None,
+            DataKind::Shapes | DataKind::ImageFolder | DataKind::Webdataset => None,
             DataKind::Mnist | DataKind::FashionMnist => Some((60_000, 10_000)),
             DataKind::Cifar10 => Some((50_000, 10_000)),
         }
@@ -121,8 +153,38 @@ impl DataPlan {
     /// Training and test examples of sets drawn by code, unless the plan says otherwise.
     pub const DRAWN: (usize, usize) = (10_000, 2000);
 
-    /// The facts as the plan and the authors' file sizes imply them, without reading a file.
+    /// How many classes are assumed before the user's own files are read.
+    const ASSUMED_CLASSES: usize = 10;
+
+    /// How images of their own sizes are decoded, defaults where the plan says nothing.
+    pub fn images(&self) -> ImagesPlan {
+        self.images.clone().unwrap_or_default()
+    }
+
+    /// How tar shards are read, defaults where the plan says nothing.
+    pub fn shards(&self) -> ShardsPlan {
+        self.shards.clone().unwrap_or_default()
+    }
+
+    /// Bytes a second that reading is held to, read.
+    pub fn rate_bytes(&self) -> Result<Option<Bytes>, PlanError> {
+        self.rate.as_deref().map(|rate| bytes_of("data.rate", rate)).transpose()
+    }
+
+    /// The facts as the plan and the authors' file sizes imply them, without reading a file. Of the user's own files
+    /// they are a guess that lets everything else of a plan be checked.
     pub fn expected_facts(&self) -> DataFacts {
+        if self.kind.has_own_sizes() {
+            let images = self.images();
+            let side = images.size.unwrap_or(ImagesPlan::SIZE);
+            return DataFacts {
+                train_examples: self.train.unwrap_or(Self::DRAWN.0),
+                val_examples: self.validation.max(1),
+                test_examples: self.test.unwrap_or(Self::DRAWN.1),
+                image: [side, side, images.channels],
+                classes: self.classes.unwrap_or(Self::ASSUMED_CLASSES),
+            };
+        }
         let (train, test) = match self.kind.file_examples() {
             Some((train, test)) => (train.saturating_sub(self.validation), test),
             None => (self.train.unwrap_or(Self::DRAWN.0), self.test.unwrap_or(Self::DRAWN.1)),

@@ -36,7 +36,9 @@ fn collect(form: &Form, value: Option<&Value>, prefix: &str, keys: &mut Vec<Stri
         }
     };
     match form {
-        Form::Table(list) | Form::OneOf(list) | Form::WordOr(_, list) => add(list, value, keys),
+        Form::Table(list) | Form::OneOf(list) | Form::WordOr(_, list) | Form::NumberOr(_, list) => {
+            add(list, value, keys)
+        }
         Form::Kinds(kinds) => {
             keys.push(format!("{prefix}.kind"));
             let kind = value.and_then(|v| v.get("kind")).and_then(Value::as_str);

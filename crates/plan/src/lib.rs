@@ -2,7 +2,10 @@
 //! resolved; the resolved plan is written beside the results and a run is a function of it.
 //! **Invariant:** no I/O here; text comes in and goes out as strings.
 
+mod augment;
 mod data;
+mod echo;
+mod images;
 mod model;
 mod optimizer;
 mod pipeline;
@@ -30,15 +33,21 @@ mod schedule;
 #[cfg(test)]
 mod testing;
 
+pub use augment::{JitterPlan, RandomResizedCropPlan};
 pub use data::{DataFacts, DataKind, DataPlan, Split};
 pub use difference::Difference;
+pub use echo::{EchoFactor, EchoPlan, echoed};
 pub use error::{Complaint, PlanError};
 pub use evaluation::EvaluationPoints;
+pub use images::{Alpha, Duplicates, ImagesPlan, KeyRule, Orientation, ShardsPlan, Truncated, Unsorted};
 pub use model::ModelPlan;
 pub use nearest::nearest;
 pub use optimizer::{Group, GroupMatch, OptimizerKind, OptimizerPlan, SchedulePlan};
-pub use pace::Pace;
-pub use pipeline::{CropPlan, FlipKind, NormalizePlan, OnBad, Padding, PipelinePlan, ShuffleKind, StagePlan};
+pub use pace::{Echo, Pace};
+pub use pipeline::{
+    CropPlan, Draws, FlipKind, Keep, NormalizePlan, OnBad, Padding, PipelinePlan, ShuffleKind, StagePlan,
+    WorkerLife,
+};
 pub use run::{EvaluatePlan, GuardPlan, InitPlan, RunPlan, Stop};
 pub use settings::Setting;
 pub use target::{Metric, Op, Target};

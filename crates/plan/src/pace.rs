@@ -1,35 +1,85 @@
-//! How examples become updates: one batch an update, the smaller last batch of an epoch kept.
+//! How examples become updates: one batch an update, the smaller last batch of an epoch kept, and what an echo stage of
+//! a fixed factor adds.
 
-use crate::Plan;
+use crate::{Plan, echoed};
 use sooner_base::{Epochs, Examples, Updates};
 
-/// The number of training examples and of examples a batch. Everything here is exact integer arithmetic.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How many examples there are, how many are a batch, and how often they are used. Everything here is exact integer
+/// arithmetic but for factors with fractions.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pace {
     /// Examples of the training split, at least 1.
     pub train_examples: u64,
     /// Examples a batch, at least 1.
     pub batch: u64,
+    /// How often each is used, 1 or more.
+    pub echo: Echo,
+}
+
+/// What an echo stage of a fixed factor repeats.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Echo {
+    /// There is none, or one whose repeats depend on time (`auto`) and are not counted on.
+    None,
+    /// Each example so often.
+    Examples(f64),
+    /// Each batch so often.
+    Batches(f64),
 }
 
 impl Pace {
-    /// Updates of one epoch; the last may be a smaller one.
+    /// Examples that one epoch's updates use, where no batch is repeated.
+    fn epoch_examples(&self) -> u64 {
+        match self.echo {
+            Echo::Examples(factor) => echoed(self.train_examples, factor),
+            Echo::None | Echo::Batches(_) => self.train_examples,
+        }
+    }
+
+    /// Updates of one epoch; one of them may be a smaller one, or several where it is repeated.
     pub fn updates_per_epoch(&self) -> u64 {
-        self.train_examples.div_ceil(self.batch)
+        let batches = self.epoch_examples().div_ceil(self.batch);
+        match self.echo {
+            Echo::Batches(factor) => echoed(batches, factor),
+            Echo::None | Echo::Examples(_) => batches,
+        }
     }
 
     /// Updates of so many epochs; a fraction counts in whole examples, rounded to the nearest.
     pub fn updates(&self, epochs: f64) -> u64 {
         let whole = epochs.floor();
-        let rest = ((epochs - whole) * self.train_examples as f64).round() as u64;
-        whole as u64 * self.updates_per_epoch() + rest.div_ceil(self.batch)
+        let rest = ((epochs - whole) * self.epoch_examples() as f64).round() as u64;
+        let batches = rest.div_ceil(self.batch);
+        let rest = match self.echo {
+            Echo::Batches(factor) => ((batches as f64 * factor).ceil() as u64).min(self.updates_per_epoch()),
+            Echo::None | Echo::Examples(_) => batches,
+        };
+        whole as u64 * self.updates_per_epoch() + rest
     }
 
-    /// Examples that the first so many updates have used.
+    /// The sizes that batches have: the plan's, or all examples where they are fewer, and the smaller last one's.
+    pub fn batch_sizes(&self) -> Vec<u64> {
+        let examples = self.epoch_examples();
+        let mut sizes = vec![self.batch.min(examples)];
+        let rest = examples % self.batch;
+        if rest > 0 && rest != sizes[0] {
+            sizes.push(rest);
+        }
+        sizes
+    }
+
+    /// Examples that the first so many updates use, repeats included. Inside an epoch of repeated batches it is what
+    /// they use on average: only the pipeline knows which of them is the smaller one.
     pub fn examples_after(&self, updates: u64) -> u64 {
         let per_epoch = self.updates_per_epoch();
-        let rest = updates % per_epoch * self.batch;
-        updates / per_epoch * self.train_examples + rest
+        let (epochs, rest) = (updates / per_epoch, updates % per_epoch);
+        match self.echo {
+            Echo::Batches(factor) => {
+                let within = (self.train_examples as f64 * factor * (rest as f64 / per_epoch as f64)).round();
+                epochs * (self.train_examples as f64 * factor).round() as u64 + within as u64
+            }
+            Echo::None | Echo::Examples(_) => epochs * self.epoch_examples() + rest * self.batch,
+        }
     }
 
     /// Examples of the update of this number, counted from 0.
@@ -39,7 +89,11 @@ impl Pace {
 
     /// Passes over the training split after the first so many updates.
     pub fn epochs_after(&self, updates: Updates) -> Epochs {
-        Epochs(self.examples_after(updates.0) as f64 / self.train_examples as f64)
+        let factor = match self.echo {
+            Echo::Batches(factor) => factor * self.train_examples as f64,
+            Echo::None | Echo::Examples(_) => self.epoch_examples() as f64,
+        };
+        Epochs(self.examples_after(updates.0) as f64 / factor)
     }
 }
 
@@ -51,7 +105,15 @@ impl Plan {
 
     /// How this plan's examples become updates. Panics if the plan has no batch stage: check plans first.
     pub fn pace(&self, train_examples: usize) -> Pace {
-        Pace { train_examples: train_examples as u64, batch: self.batch_size() as u64 }
+        let echo = match self.pipeline.echo() {
+            None => Echo::None,
+            Some((plan, batched)) => match plan.fixed() {
+                None => Echo::None,
+                Some(factor) if batched => Echo::Batches(factor),
+                Some(factor) => Echo::Examples(factor),
+            },
+        };
+        Pace { train_examples: train_examples as u64, batch: self.batch_size() as u64, echo }
     }
 
     /// Updates of one epoch, the smaller last one included.
@@ -83,21 +145,36 @@ mod tests {
 
     #[test]
     fn counts() {
-        let pace = Pace { train_examples: 55_000, batch: 64 };
+        let pace = Pace { train_examples: 55_000, batch: 64, echo: Echo::None };
         assert_eq!((pace.updates_per_epoch(), pace.updates(2.0)), (860, 1720));
         assert_eq!((pace.examples_in(858), pace.examples_in(859), pace.examples_in(860)), (64, 24, 64));
         assert_eq!(pace.examples_after(860), 55_000);
         assert_eq!(pace.epochs_after(Updates(1720)), Epochs(2.0));
         // 0.1 + 0.2 epochs of 10 examples are 3 updates of one, whatever the sum is in binary.
-        assert_eq!(Pace { train_examples: 10, batch: 1 }.updates(0.1 + 0.2), 3);
-        assert_eq!(Pace { train_examples: 10, batch: 4 }.updates(1.5), 3 + 2);
+        assert_eq!(Pace { train_examples: 10, batch: 1, echo: Echo::None }.updates(0.1 + 0.2), 3);
+        assert_eq!(Pace { train_examples: 10, batch: 4, echo: Echo::None }.updates(1.5), 3 + 2);
+    }
+
+    #[test]
+    fn echo_makes_more_updates_of_the_same_examples() {
+        let pace = |echo| Pace { train_examples: 100, batch: 32, echo };
+        let examples = pace(Echo::Examples(2.5));
+        assert_eq!((examples.updates_per_epoch(), examples.updates(3.0), examples.updates(0.5)), (8, 24, 4));
+        assert_eq!((examples.examples_after(8), examples.epochs_after(Updates(16))), (250, Epochs(2.0)));
+        assert_eq!(examples.batch_sizes(), [32, 26]);
+        let batches = pace(Echo::Batches(2.5));
+        assert_eq!((batches.updates_per_epoch(), batches.updates(3.0), batches.updates(0.5)), (10, 30, 5));
+        assert_eq!((batches.examples_after(10), batches.epochs_after(Updates(10))), (250, Epochs(1.0)));
+        assert_eq!(batches.batch_sizes(), [32, 4]);
+        assert_eq!(pace(Echo::None), Pace { train_examples: 100, batch: 32, echo: Echo::None });
+        assert_eq!(pace(Echo::Examples(1.0)).updates(2.3), pace(Echo::None).updates(2.3));
     }
 
     proptest! {
         #[test]
         fn epochs_use_every_example(n in 1u64..5000, batch in 1u64..600, epochs in 1u64..50) {
             prop_assume!(batch <= n);
-            let pace = Pace { train_examples: n, batch };
+            let pace = Pace { train_examples: n, batch, echo: Echo::None };
             let updates = pace.updates(epochs as f64);
             prop_assert_eq!(pace.examples_after(updates), n * epochs);
             let sum: u64 = (0..pace.updates_per_epoch()).map(|u| pace.examples_in(u)).sum();

@@ -1,6 +1,6 @@
 //! The pipeline section: stages in order, as data.
 
-use crate::PlanError;
+use crate::{EchoPlan, JitterPlan, PlanError, RandomResizedCropPlan};
 use serde::{Deserialize, Deserializer, Serialize};
 use sooner_base::Bytes;
 
@@ -19,9 +19,85 @@ pub struct PipelinePlan {
     /// What to do with an example that cannot be read or decoded.
     #[serde(default)]
     pub on_bad: OnBad,
+    /// Seconds after which a batch that does not come is an error; none waits for ever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<f64>,
+    /// What is the same every epoch, and is not done again.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub keep: Keep,
+    /// How random choices are drawn; the values are the same.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub draws: Draws,
+    /// How long worker threads live.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub workers: WorkerLife,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// What is kept in memory of the work that is the same every epoch.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Keep {
+    /// Nothing: every example is read and decoded each time it is used afresh.
+    #[default]
+    Nothing,
+    /// Images as the stages without chance at the front leave them, within the budget.
+    Memory,
+}
+
+/// How random choices are drawn. Both give the same values; the slow way is there to measure what the other brings.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Draws {
+    /// Stage by stage for a slice of examples at once.
+    #[default]
+    Bulk,
+    /// One example and one stage at a time.
+    Single,
+}
+
+/// How long worker threads live. The stream is the same; the slow way is there to measure what the other brings.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WorkerLife {
+    /// As long as the stream.
+    #[default]
+    Run,
+    /// One epoch: new threads for each.
+    Epoch,
 }
 
 impl PipelinePlan {
+    /// These stages with everything else as a plan has it that says nothing.
+    pub fn new(stages: Vec<StagePlan>) -> PipelinePlan {
+        PipelinePlan {
+            stages,
+            threads: one(),
+            budget: default_budget(),
+            on_bad: OnBad::default(),
+            timeout: None,
+            keep: Keep::default(),
+            draws: Draws::default(),
+            workers: WorkerLife::default(),
+        }
+    }
+
+    /// The plan's echo stage, and whether it comes after `batch` and repeats batches.
+    pub fn echo(&self) -> Option<(EchoPlan, bool)> {
+        let mut batched = false;
+        self.stages.iter().find_map(|stage| match stage {
+            StagePlan::Batch(_) => {
+                batched = true;
+                None
+            }
+            StagePlan::Echo(echo) => Some((*echo, batched)),
+            _ => None,
+        })
+    }
+
     /// Examples a batch; none if the plan has no batch stage.
     pub fn batch_size(&self) -> Option<usize> {
         self.stages.iter().find_map(|stage| match stage {
@@ -32,28 +108,7 @@ impl PipelinePlan {
 
     /// The budget, read.
     pub fn budget_bytes(&self) -> Result<Bytes, PlanError> {
-        let text = self.budget.trim();
-        let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-        let (number, unit) = text.split_at(digits);
-        let shift = match unit.trim().to_ascii_lowercase().as_str() {
-            "" | "b" => Some(0),
-            "kib" => Some(10),
-            "mib" => Some(20),
-            "gib" => Some(30),
-            "tib" => Some(40),
-            _ => None,
-        };
-        let bytes = number.parse::<u64>().ok().zip(shift).and_then(|(n, shift)| n.checked_mul(1 << shift));
-        bytes.map(Bytes).ok_or_else(|| {
-            let hint = match unit.trim().to_ascii_lowercase().as_str() {
-                "k" | "kb" => "did you mean KiB (1024 bytes)?",
-                "m" | "mb" => "did you mean MiB (1024 KiB)?",
-                "g" | "gb" => "did you mean GiB (1024 MiB)?",
-                _ => "",
-            };
-            let expected = "a whole number of bytes, alone or followed by KiB, MiB, GiB or TiB";
-            PlanError::value("pipeline.budget", expected, format_args!("\"{}\"", self.budget), hint)
-        })
+        crate::words::bytes_of("pipeline.budget", &self.budget)
     }
 }
 
@@ -62,15 +117,23 @@ impl StagePlan {
     pub fn name(&self) -> &'static str {
         match self {
             StagePlan::Shuffle(_) => "shuffle",
+            StagePlan::Echo(_) => "echo",
+            StagePlan::Resize(_) => "resize",
+            StagePlan::CenterCrop(_) => "center-crop",
+            StagePlan::RandomResizedCrop(_) => "random-resized-crop",
             StagePlan::Crop(_) => "crop",
             StagePlan::Flip(_) => "flip",
+            StagePlan::Jitter(_) => "jitter",
+            StagePlan::Cutout(_) => "cutout",
             StagePlan::Normalize(_) => "normalize",
             StagePlan::Batch(_) => "batch",
+            StagePlan::Mixup(_) => "mixup",
+            StagePlan::Cutmix(_) => "cutmix",
         }
     }
 }
 
-fn text_or_number<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+pub(crate) fn text_or_number<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
     enum Either {
@@ -108,14 +171,32 @@ pub enum OnBad {
 pub enum StagePlan {
     /// The order of examples.
     Shuffle(ShuffleKind),
+    /// Use every item that comes by several times.
+    Echo(EchoPlan),
+    /// Scale, so that the shorter side has so many pixels; the shape is kept.
+    Resize(usize),
+    /// Keep the middle square of so many pixels.
+    CenterCrop(usize),
+    /// A cut of random area and shape, scaled to one size.
+    RandomResizedCrop(RandomResizedCropPlan),
     /// Pad, then cut a square at a random place.
     Crop(CropPlan),
     /// Mirror left and right.
     Flip(FlipKind),
+    /// Change brightness, contrast, saturation and hue at random.
+    Jitter(JitterPlan),
+    /// Cover a square of so many pixels at a random place, wholly inside the image: black before normalisation, the
+    /// mean colour after it.
+    Cutout(usize),
     /// (x / 255 - mean) / std for each channel.
     Normalize(NormalizePlan),
     /// Examples a batch.
     Batch(usize),
+    /// Blend each example with another of its batch, labels too; the share is drawn from Beta(a, a) once a batch.
+    Mixup(f64),
+    /// Paste a box of another example of the batch over each, labels in proportion to area; the share is drawn from
+    /// Beta(a, a) once a batch.
+    Cutmix(f64),
 }
 
 /// The order of examples.

@@ -27,6 +27,8 @@ pub(crate) enum Form {
     OneOf(&'static [Key]),
     /// One of these words, or a table with exactly one of these keys.
     WordOr(&'static [&'static str], &'static [Key]),
+    /// A number, one of these words (there may be none), or a table with these keys (there may be none).
+    NumberOr(&'static [&'static str], &'static [Key]),
 }
 
 /// A key and what it may hold.
@@ -58,11 +60,30 @@ pub(crate) const PLAN: Form = Form::Table(&[
 ]);
 
 pub(crate) const DATA: Form = Form::Table(&[
-    need("kind", Form::Word(&["shapes", "mnist", "fashion-mnist", "cifar10"])),
+    need("kind", Form::Word(&["shapes", "mnist", "fashion-mnist", "cifar10", "image-folder", "webdataset"])),
     may("path", Form::Text),
+    may("classes", Form::Whole),
+    may("rate", Form::Size),
     may("train", Form::Whole),
     need("validation", Form::Whole),
     may("test", Form::Whole),
+    may("images", IMAGES),
+    may("shards", SHARDS),
+]);
+
+const IMAGES: Form = Form::Table(&[
+    may("size", Form::Whole),
+    may("channels", Form::Whole),
+    may("orientation", Form::Word(&["ignore", "apply"])),
+    may("truncated", Form::Word(&["fail", "keep"])),
+    may("alpha", Form::Word(&["drop", "black", "white"])),
+]);
+
+const SHARDS: Form = Form::Table(&[
+    may("key", Form::Word(&["first-dot", "last-dot"])),
+    may("truncated", Form::Word(&["fail", "keep"])),
+    may("unsorted", Form::Word(&["fail", "gather"])),
+    may("duplicates", Form::Word(&["fail", "first", "last"])),
 ]);
 
 pub(crate) const MODEL: Form = Form::Kinds(&[
@@ -78,10 +99,18 @@ const PIPELINE: Form = Form::Table(&[
     may("threads", Form::Whole),
     may("budget", Form::Size),
     may("on_bad", Form::Word(&["fail", "skip"])),
+    may("timeout", Form::Number),
+    may("keep", Form::Word(&["nothing", "memory"])),
+    may("draws", Form::Word(&["bulk", "single"])),
+    may("workers", Form::Word(&["run", "epoch"])),
 ]);
 
 pub(crate) const STAGE: Form = Form::OneOf(&[
     may("shuffle", Form::Word(&["epoch"])),
+    may("echo", Form::NumberOr(&["auto"], ECHO)),
+    may("resize", Form::Whole),
+    may("center-crop", Form::Whole),
+    may("random-resized-crop", RANDOM_RESIZED_CROP),
     may(
         "crop",
         Form::Table(&[
@@ -91,8 +120,28 @@ pub(crate) const STAGE: Form = Form::OneOf(&[
         ]),
     ),
     may("flip", Form::Word(&["random", "alternate"])),
+    may("jitter", JITTER),
+    may("cutout", Form::Whole),
     may("normalize", NORMALIZE),
     may("batch", Form::Whole),
+    may("mixup", Form::Number),
+    may("cutmix", Form::Number),
+]);
+
+const ECHO: &[Key] =
+    &[need("factor", Form::NumberOr(&["auto"], &[])), may("buffer", Form::Whole), may("max", Form::Whole)];
+
+const RANDOM_RESIZED_CROP: Form = Form::Table(&[
+    need("size", Form::Whole),
+    may("scale", Form::List(&Form::Number, Some(2))),
+    may("ratio", Form::List(&Form::Number, Some(2))),
+]);
+
+const JITTER: Form = Form::Table(&[
+    may("brightness", Form::Number),
+    may("contrast", Form::Number),
+    may("saturation", Form::Number),
+    may("hue", Form::Number),
 ]);
 
 pub(crate) const NORMALIZE: Form = Form::Table(&[
@@ -190,6 +239,14 @@ impl Form {
             Form::WordOr(words, keys) => {
                 format!("{}, or a table with one key, {}", one_of(words), one_of(&names(keys)))
             }
+            Form::NumberOr(words, keys) => {
+                let mut options = vec!["a number".to_string()];
+                options.extend(words.iter().map(|word| format!("\"{word}\"")));
+                if !keys.is_empty() {
+                    options.push(format!("a table with the keys {}", names(keys).join(", ")));
+                }
+                one_of(&options.iter().map(String::as_str).collect::<Vec<_>>())
+            }
         }
     }
 
@@ -202,8 +259,11 @@ impl Form {
         match (self, value) {
             (Form::Text | Form::Size, Value::String(_)) => Ok(()),
             (Form::Whole | Form::Size, Value::Integer(n)) if *n >= 0 => Ok(()),
-            (Form::Number, Value::Integer(_) | Value::Float(_)) => Ok(()),
-            (Form::Word(words) | Form::WordOr(words, _), Value::String(word)) => {
+            (Form::Number | Form::NumberOr(..), Value::Integer(_) | Value::Float(_)) => Ok(()),
+            (Form::NumberOr(_, keys), Value::Table(entries)) if !keys.is_empty() => {
+                check_keys(keys, &[], entries, path)
+            }
+            (Form::Word(words) | Form::WordOr(words, _) | Form::NumberOr(words, _), Value::String(word)) => {
                 if words.contains(&word.as_str()) {
                     return Ok(());
                 }

@@ -172,7 +172,7 @@ fn drop_other_kinds(entries: &mut toml::Table, path: &[String], kind: &Value) {
 
 fn key_of(form: &Form, name: &str) -> Option<Key> {
     match form {
-        Form::Table(keys) | Form::OneOf(keys) | Form::WordOr(_, keys) => {
+        Form::Table(keys) | Form::OneOf(keys) | Form::WordOr(_, keys) | Form::NumberOr(_, keys) => {
             keys.iter().find(|k| k.name == name).copied()
         }
         _ => None,
@@ -193,7 +193,7 @@ fn locate(setting: &Setting, plan: &Value, all: &[Setting]) -> Result<Place, Pla
     for segment in full_key(&setting.key).split('.').map(str::trim) {
         let here = path.join(".");
         match form {
-            Form::Table(keys) | Form::OneOf(keys) | Form::WordOr(_, keys) => {
+            Form::Table(keys) | Form::OneOf(keys) | Form::WordOr(_, keys) | Form::NumberOr(_, keys) => {
                 let key = keys.iter().find(|k| k.name == segment);
                 let key = key.ok_or_else(|| unknown(setting, names(keys), None, plan))?;
                 (form, optional) = (key.form, !key.required);
@@ -349,7 +349,9 @@ fn read_value(setting: &Setting, form: &Form) -> Result<Value, PlanError> {
         Some(_) if matches!(form, Form::Text) => Ok(Value::String(text.clone())),
         Some(value) => Ok(value),
         // TOML wants digits on both sides of the point; people do not.
-        None if let (Form::Number, Ok(number)) = (form, text.parse()) => Ok(Value::Float(number)),
+        None if let (Form::Number | Form::NumberOr(..), Ok(number)) = (form, text.parse()) => {
+            Ok(Value::Float(number))
+        }
         None if text.starts_with(['[', '{', '"', '\'']) => Err(PlanError::Value(complain(
             "value is not TOML",
             &setting.from,

@@ -244,17 +244,17 @@ fn refusals() {
         hint: did you mean `run.epochs`?
         --set run.thread=3: unknown key: expected epochs, target, stop, evaluate, guard, init or threads, found `run.thread`
         hint: did you mean `run.threads`?
-        --set data.tets=3: unknown key: expected kind, path, train, validation or test, found `data.tets`
+        --set data.tets=3: unknown key: expected kind, path, classes, rate, train, validation, test, images or shards, found `data.tets`
         hint: did you mean `data.test`?
         --set zzz=3: unknown key: expected name, seed, data, model, pipeline, optimizer, schedule or run, found `zzz`
-        hint: did you mean `pipeline.stages.crop.size`?
+        hint: did you mean `data.images.size`?
         --set pipeline.stages.crop.padd=2: unknown key: expected size, pad or padding, found `pipeline.stages.crop.padd`
         hint: did you mean `pipeline.stages.crop.pad`?
-        --set pipeline.stages.cutout=2: unknown key: expected shuffle, crop, flip, normalize or batch, found `pipeline.stages.cutout`
-        hint: did you mean `pipeline.stages.crop`?
+        --set pipeline.stages.cutout=2: the plan has no such stage: expected shuffle, crop, flip, normalize or batch, found `cutout`
+        hint: a new stage needs its place: set pipeline.stages to the whole list
         --set pipeline.stages.7.batch=2: no such item in the list: expected an index from 0 to 4, found `7`
         hint: set the whole list
-        --set pipeline.stages.0.batch=2, `pipeline.stages.0`: value of the wrong form: expected a table with one key, shuffle, crop, flip, normalize or batch, found { shuffle = "epoch", batch = 2 }
+        --set pipeline.stages.0.batch=2, `pipeline.stages.0`: value of the wrong form: expected a table with one key, shuffle, echo, resize, center-crop, random-resized-crop, crop, flip, jitter, cutout, normalize, batch, mixup or cutmix, found { shuffle = "epoch", batch = 2 }
         --set model.channels.3=2: no such item in the list: expected an index from 0 to 2, found `3`
         hint: set the whole list
         --set model.channels.x=2: no such item in the list: expected an index from 0 to 2, found `x`
@@ -275,7 +275,7 @@ fn refusals() {
         --set optimizer.groups.0.rate_scale=64: no such item in the list: expected a list that has items, found `0`
         hint: set the whole list
         --set pipeline.stages=[{crop={size=32}},{batch=1}], `pipeline.stages.0.crop`: key is missing: expected a key `pad`, found none
-        --set pipeline.stages=[{batch=1}: value is not TOML: expected a list, each of it a table with one key, shuffle, crop, flip, normalize or batch, found `[{batch=1}`
+        --set pipeline.stages=[{batch=1}: value is not TOML: expected a list, each of it a table with one key, shuffle, echo, resize, center-crop, random-resized-crop, crop, flip, jitter, cutout, normalize, batch, mixup or cutmix, found `[{batch=1}`
         hint: the shell may have eaten quotes: put the whole KEY=VALUE between single ones
         --set data.validation=-1: value of the wrong form: expected a whole number, 0 or more, found -1
         --set data.validation=1.5: value of the wrong form: expected a whole number, 0 or more, found 1.5

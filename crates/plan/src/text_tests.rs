@@ -5,6 +5,7 @@ use crate::{
     CropPlan, DataKind, EvaluatePlan, FlipKind, Group, GroupMatch, GuardPlan, InitPlan, OnBad, OptimizerKind,
     Padding, SchedulePlan, ShuffleKind, StagePlan, Stop,
 };
+use crate::{EchoFactor, EchoPlan, JitterPlan, RandomResizedCropPlan};
 use expect_test::expect;
 use proptest::prelude::*;
 use sooner_base::Seed;
@@ -102,10 +103,10 @@ fn what_is_wrong_in_a_file_is_shown_there() {
         "[model"
             line 9, column 7: not TOML, unclosed table: expected `]`, found `[model`
         "kind = \"cifar-10\""
-            line 5, column 8, `data.kind`: unknown word: expected shapes, mnist, fashion-mnist or cifar10, found "cifar-10"
+            line 5, column 8, `data.kind`: unknown word: expected shapes, mnist, fashion-mnist, cifar10, image-folder or webdataset, found "cifar-10"
             hint: did you mean "cifar10"?
         "kind = \"mnist-fashion\""
-            line 5, column 8, `data.kind`: unknown word: expected shapes, mnist, fashion-mnist or cifar10, found "mnist-fashion"
+            line 5, column 8, `data.kind`: unknown word: expected shapes, mnist, fashion-mnist, cifar10, image-folder or webdataset, found "mnist-fashion"
             hint: did you mean "mnist"?
         "kind = \"resnet-8\""
             line 10, column 8, `model.kind`: unknown word: expected softmax, fully-connected, simple-cnn, resnet8 or resnet9, found "resnet-8"
@@ -127,17 +128,17 @@ fn what_is_wrong_in_a_file_is_shown_there() {
             line 12, column 1, `model.logit_scale`: unknown key: expected kind or channels, found `logit_scale`
             hint: `logit_scale` belongs to kind "resnet9"
         "flop = \"random\""
-            line 17, column 5, `pipeline.stages.2.flop`: unknown key: expected shuffle, crop, flip, normalize or batch, found `flop`
+            line 17, column 5, `pipeline.stages.2.flop`: unknown key: expected shuffle, echo, resize, center-crop, random-resized-crop, crop, flip, jitter, cutout, normalize, batch, mixup or cutmix, found `flop`
             hint: did you mean `flip`?
         "flip = \"randomly\""
             line 17, column 12, `pipeline.stages.2.flip`: unknown word: expected random or alternate, found "randomly"
             hint: did you mean "random"?
         "flip = \"random\", batch = 3"
-            line 17, column 3, `pipeline.stages.2`: value of the wrong form: expected a table with one key, shuffle, crop, flip, normalize or batch, found { flip = "random", batch = 3 }
+            line 17, column 3, `pipeline.stages.2`: value of the wrong form: expected a table with one key, shuffle, echo, resize, center-crop, random-resized-crop, crop, flip, jitter, cutout, normalize, batch, mixup or cutmix, found { flip = "random", batch = 3 }
         "{}"
-            line 17, column 3, `pipeline.stages.2`: value of the wrong form: expected a table with one key, shuffle, crop, flip, normalize or batch, found {}
+            line 17, column 3, `pipeline.stages.2`: value of the wrong form: expected a table with one key, shuffle, echo, resize, center-crop, random-resized-crop, crop, flip, jitter, cutout, normalize, batch, mixup or cutmix, found {}
         "\"flip\""
-            line 17, column 3, `pipeline.stages.2`: value of the wrong form: expected a table with one key, shuffle, crop, flip, normalize or batch, found "flip"
+            line 17, column 3, `pipeline.stages.2`: value of the wrong form: expected a table with one key, shuffle, echo, resize, center-crop, random-resized-crop, crop, flip, jitter, cutout, normalize, batch, mixup or cutmix, found "flip"
         "padd = 4"
             line 16, column 25, `pipeline.stages.1.crop.padd`: unknown key: expected size, pad or padding, found `padd`
             hint: did you mean `pad`?
@@ -205,22 +206,43 @@ fn unknown_keys_are_data() {
 fn full_plans() -> Vec<Plan> {
     let stages = vec![
         StagePlan::Shuffle(ShuffleKind::Epoch),
+        StagePlan::Echo(EchoPlan { factor: EchoFactor::Fixed(2.5), buffer: 7 }),
+        StagePlan::Echo(EchoPlan { factor: EchoFactor::Auto { max: 3 }, buffer: 0 }),
+        StagePlan::Resize(9),
+        StagePlan::CenterCrop(8),
+        StagePlan::RandomResizedCrop(RandomResizedCropPlan {
+            size: 5,
+            scale: [0.25, 1.0],
+            ratio: [0.5, 2.0],
+        }),
         StagePlan::Crop(CropPlan { size: 1, pad: 2, padding: Padding::Zero }),
         StagePlan::Flip(FlipKind::Alternate),
+        StagePlan::Jitter(JitterPlan { brightness: 0.1, contrast: 0.2, saturation: 0.3, hue: 0.4 }),
+        StagePlan::Cutout(1),
         StagePlan::Normalize(NormalizePlan { mean: vec![0.25], std: vec![1.0] }),
         StagePlan::Batch(3),
+        StagePlan::Mixup(0.25),
+        StagePlan::Cutmix(1.0),
     ];
     let group = |parameters| Group { parameters, rate_scale: 2.0, decay_scale: 0.0 };
     let mut base = plan();
     base.data = DataPlan {
         kind: DataKind::Shapes,
         path: Some("a \"folder\" \\ \u{2122}".into()),
+        classes: Some(5),
+        rate: Some("3MiB".into()),
         train: Some(1),
         validation: 2,
         test: Some(3),
+        images: Some(crate::ImagesPlan { size: Some(64), ..Default::default() }),
+        shards: Some(crate::ShardsPlan::default()),
     };
     base.pipeline.stages = stages;
     base.pipeline.on_bad = OnBad::Skip;
+    base.pipeline.timeout = Some(2.5);
+    base.pipeline.keep = crate::Keep::Memory;
+    base.pipeline.draws = crate::Draws::Single;
+    base.pipeline.workers = crate::WorkerLife::Epoch;
     base.optimizer.kind = OptimizerKind::HeavyBall;
     base.optimizer.groups = [GroupMatch::Weights, GroupMatch::Biases, GroupMatch::Gains].map(group).to_vec();
     base.run.threads = Some(2);
@@ -249,7 +271,13 @@ fn full_plans() -> Vec<Plan> {
     ];
     let evaluations =
         [EvaluatePlan::Auto, EvaluatePlan::Epoch, EvaluatePlan::Updates(7), EvaluatePlan::Geometric];
-    let kinds = [DataKind::Shapes, DataKind::Mnist, DataKind::FashionMnist, DataKind::Cifar10];
+    let kinds = [
+        DataKind::Shapes,
+        DataKind::Mnist,
+        DataKind::Webdataset,
+        DataKind::FashionMnist,
+        DataKind::ImageFolder,
+    ];
     let rules = [OptimizerKind::Sgd, OptimizerKind::HeavyBall, OptimizerKind::Nesterov];
     let most = models.len();
     (0..most)
@@ -311,7 +339,10 @@ fn try_without(
     seen: &mut std::collections::BTreeSet<String>,
 ) {
     let keys: &[Key] = match (form, part) {
-        (Form::Table(keys) | Form::OneOf(keys) | Form::WordOr(_, keys), Value::Table(_)) => keys,
+        (
+            Form::Table(keys) | Form::OneOf(keys) | Form::WordOr(_, keys) | Form::NumberOr(_, keys),
+            Value::Table(_),
+        ) => keys,
         (Form::Kinds(kinds), Value::Table(t)) => {
             kinds.iter().find(|k| Some(k.0) == t["kind"].as_str()).expect("a known kind").1
         }

@@ -1,6 +1,8 @@
 //! How plain values are written in a plan.
 
+use crate::PlanError;
 use serde::Serialize;
+use sooner_base::Bytes;
 
 /// The word that a plan writes for a unit variant, such as `fashion-mnist`.
 pub(crate) fn word<T: Serialize>(value: &T) -> String {
@@ -23,6 +25,32 @@ pub(crate) fn describe(value: &toml::Value) -> String {
         toml::Value::Table(entries) => format!("a table of {} keys", entries.len()),
         _ => text,
     }
+}
+
+/// A number of bytes, alone or followed by a binary unit.
+pub(crate) fn bytes_of(place: &str, written: &str) -> Result<Bytes, PlanError> {
+    let text = written.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let shift = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => Some(0),
+        "kib" => Some(10),
+        "mib" => Some(20),
+        "gib" => Some(30),
+        "tib" => Some(40),
+        _ => None,
+    };
+    let bytes = number.parse::<u64>().ok().zip(shift).and_then(|(n, shift)| n.checked_mul(1 << shift));
+    bytes.map(Bytes).ok_or_else(|| {
+        let hint = match unit.trim().to_ascii_lowercase().as_str() {
+            "k" | "kb" => "did you mean KiB (1024 bytes)?",
+            "m" | "mb" => "did you mean MiB (1024 KiB)?",
+            "g" | "gb" => "did you mean GiB (1024 MiB)?",
+            _ => "",
+        };
+        let expected = "a whole number of bytes, alone or followed by KiB, MiB, GiB or TiB";
+        PlanError::value(place, expected, format_args!("\"{written}\""), hint)
+    })
 }
 
 #[cfg(test)]

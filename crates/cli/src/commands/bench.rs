@@ -109,6 +109,8 @@ fn made_up(examples: usize, [h, w, c]: [usize; 3], classes: usize) -> Batch {
         features: (0..examples * h * w * c).map(|_| rng.range(-1.0, 1.0)).collect(),
         shape: Shape::from([examples, h, w, c]),
         labels: (0..examples).map(|_| rng.below(classes as u32)).collect(),
+        mixes: Vec::new(),
         origins: (0..examples).map(|i| Origin { epoch: 0, index: i as u64, echo: 0 }).collect(),
+        fresh: examples,
     }
 }

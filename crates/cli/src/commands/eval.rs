@@ -90,5 +90,6 @@ fn still(about: &WeightsAbout) -> PipelinePlan {
         threads: 0,
         budget: "1GiB".to_string(),
         on_bad: OnBad::Fail,
+        ..PipelinePlan::new(Vec::new())
     }
 }

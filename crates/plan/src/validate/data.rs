@@ -1,7 +1,7 @@
 //! The data section.
 
 use crate::words::word;
-use crate::{DataPlan, PlanError};
+use crate::{DataKind, DataPlan, PlanError};
 
 pub(crate) fn check(data: &DataPlan) -> Result<(), PlanError> {
     let kind = word(&data.kind);
@@ -28,6 +28,7 @@ pub(crate) fn check(data: &DataPlan) -> Result<(), PlanError> {
             "leave the key out to train on all",
         ));
     }
+    check_own_files(data, &kind)?;
     let Some((train, test)) = data.kind.file_examples() else {
         return Ok(());
     };
@@ -61,4 +62,53 @@ pub(crate) fn check(data: &DataPlan) -> Result<(), PlanError> {
         ));
     }
     Ok(())
+}
+
+/// Keys that only some kinds have, and what they may hold.
+fn check_own_files(data: &DataPlan, kind: &str) -> Result<(), PlanError> {
+    let only = |place: &str, kinds: &str| {
+        let expected = format_args!("no such key with kind \"{kind}\"").to_string();
+        let hint = format!("it is for the kinds {kinds}");
+        Err(PlanError::impossible(
+            "these data have nothing to apply the key to",
+            place,
+            expected,
+            "a value",
+            &hint,
+        ))
+    };
+    if !data.kind.has_own_sizes() {
+        if data.classes.is_some() {
+            return only("data.classes", "image-folder and webdataset");
+        }
+        if data.images.is_some() {
+            return only("data.images", "image-folder and webdataset");
+        }
+    }
+    if data.kind != DataKind::Webdataset && data.shards.is_some() {
+        return only("data.shards", "webdataset");
+    }
+    if data.rate_bytes()?.is_some_and(|rate| rate.0 == 0) {
+        return Err(PlanError::value(
+            "data.rate",
+            "at least 1 byte a second",
+            0,
+            "leave the key out for no limit",
+        ));
+    }
+    if let Some(classes) = data.classes
+        && !(1..=1_000_000).contains(&classes)
+    {
+        return Err(PlanError::value("data.classes", "1 to 1000000 classes", classes, ""));
+    }
+    let images = data.images();
+    if ![1, 3].contains(&images.channels) {
+        return Err(PlanError::value("data.images.channels", "1 or 3", images.channels, ""));
+    }
+    match images.size {
+        Some(size) if !(1..=4096).contains(&size) => {
+            Err(PlanError::value("data.images.size", "1 to 4096 pixels", size, ""))
+        }
+        _ => Ok(()),
+    }
 }
