@@ -84,7 +84,9 @@ impl Sweep<'_> {
         let shape = |sweep: &Self, i: usize| sweep.graph.shape(args[i]).clone();
         match node.op {
             // Leaves: what reaches them is the result. (Labels never get here: nothing sends them a gradient.)
-            Op::Features | Op::Labels | Op::Scalar(_) | Op::Read(_) | Op::Fill { .. } => Ok(()),
+            Op::Features | Op::Labels | Op::SoftLabels | Op::Scalar(_) | Op::Read(_) | Op::Fill { .. } => {
+                Ok(())
+            }
             Op::Conv2d(conv) => {
                 let input = shape(self, 0);
                 self.send(args[1], Op::Conv2dGradWeight(conv), &[args[0], dy])?;
@@ -104,6 +106,8 @@ impl Sweep<'_> {
                 let from = if activation.grad_from_result() { id } else { args[0] };
                 self.send(args[0], Op::ActivateGrad(activation), &[from, dy])
             }
+            // The same elements fall out on the way back.
+            Op::Dropout { .. } => self.send(args[0], node.op.clone(), &[dy]),
             Op::MaxPool(window) => self.send(args[0], Op::MaxPoolGrad(window), &[args[0], dy]),
             Op::AvgPool(window) => {
                 let input = shape(self, 0);
@@ -142,9 +146,13 @@ impl Sweep<'_> {
             Op::CrossEntropy if !self.is_needed(args[1]) && !self.is_needed(args[2]) => {
                 self.send(args[0], Op::CrossEntropyGrad, &[args[0], args[1], args[2], dy])
             }
+            Op::SoftCrossEntropy if !self.is_needed(args[1]) && !self.is_needed(args[2]) => {
+                self.send(args[0], Op::SoftCrossEntropyGrad, &[args[0], args[1], args[2], dy])
+            }
             Op::Sum => self.send(args[0], Op::Broadcast(shape(self, 0)), &[dy]),
             Op::Broadcast(_) => self.send(args[0], Op::Sum, &[dy]),
             Op::CrossEntropy
+            | Op::SoftCrossEntropy
             | Op::BatchStats
             | Op::Row { .. }
             | Op::Correct
@@ -161,6 +169,7 @@ impl Sweep<'_> {
             | Op::MaxPoolGrad(_)
             | Op::AvgPoolGrad { .. }
             | Op::GlobalAvgPoolGrad { .. }
+            | Op::SoftCrossEntropyGrad
             | Op::CrossEntropyGrad => Err(EngineError::NoGradient { op: node.op.name() }),
         }
     }

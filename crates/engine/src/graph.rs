@@ -3,7 +3,7 @@
 use crate::op::{Op, infer};
 use crate::var::{VarId, Vars};
 use crate::{Activation, Convolution, EngineError, Window};
-use sooner_base::Shape;
+use sooner_base::{Key, Shape};
 
 /// A node of a graph: the value that one operation computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -93,6 +93,16 @@ impl Graph {
         self.append(Node { op: Op::Labels, args: vec![], shape: [count].into(), dtype: Dtype::Index })
     }
 
+    /// A distribution over `classes` classes for each example, `[N, K]`.
+    pub fn soft_labels(&mut self, count: usize, classes: usize) -> NodeId {
+        self.append(Node {
+            op: Op::SoftLabels,
+            args: vec![],
+            shape: [count, classes].into(),
+            dtype: Dtype::Real,
+        })
+    }
+
     /// A number given anew at every run of the program, such as the learning rate. Asking for the same name again
     /// returns the same node.
     pub fn scalar(&mut self, name: &str) -> NodeId {
@@ -162,6 +172,12 @@ impl Graph {
         self.push(Op::Activate(activation), &[x])
     }
 
+    /// x with elements at random set to 0, at this rate, and the others scaled up to make good for it; needs
+    /// [`crate::Feed::origins`], one for each of the first dimension of x.
+    pub fn dropout(&mut self, x: NodeId, rate: f64, key: Key) -> Result<NodeId, EngineError> {
+        self.push(Op::Dropout { rate, key }, &[x])
+    }
+
     /// Largest value of each window of x: `[N, H, W, C]`; padding never wins, the first of equals does.
     pub fn max_pool(&mut self, x: NodeId, window: Window) -> Result<NodeId, EngineError> {
         self.push(Op::MaxPool(window), &[x])
@@ -225,6 +241,17 @@ impl Graph {
         smoothing: NodeId,
     ) -> Result<NodeId, EngineError> {
         self.push(Op::CrossEntropy, &[logits, labels, smoothing])
+    }
+
+    /// logits and soft labels q: `[N, K]`, smoothing: scalar s -> `[N]`: cross entropy against the distribution
+    /// (1 - s) q + s / K.
+    pub fn soft_cross_entropy(
+        &mut self,
+        logits: NodeId,
+        soft_labels: NodeId,
+        smoothing: NodeId,
+    ) -> Result<NodeId, EngineError> {
+        self.push(Op::SoftCrossEntropy, &[logits, soft_labels, smoothing])
     }
 
     /// logits: `[N, K]`, labels: `[N]` -> `[N]`: 1 where the label's logit is the largest (the first of equals), else 0.

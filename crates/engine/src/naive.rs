@@ -2,7 +2,7 @@
 //! faster executors with it and its gradients with finite differences; nothing is ever trained with it.
 
 use crate::graph::{Dtype, Node};
-use crate::ops::{activation, conv2d, elementwise, linear, loss, normalize, pool};
+use crate::ops::{activation, conv2d, dropout, elementwise, linear, loss, normalize, pool};
 use crate::program::{Feed, Program, Sgd, State, Update};
 use crate::real::Real;
 use crate::{EngineError, NodeId, Op};
@@ -57,6 +57,7 @@ impl<T: Real> Naive<T> {
         match &node.op {
             Op::Features => feed.features.to_vec(),
             Op::Labels => Vec::new(),
+            Op::SoftLabels => feed.soft_labels.to_vec(),
             Op::Scalar(slot) => vec![feed.scalars[*slot]],
             Op::Read(var) => state.values[var.index()].clone(),
             Op::Fill { shape, value } => vec![T::from_f64(*value); shape.len()],
@@ -80,6 +81,7 @@ impl<T: Real> Naive<T> {
             Op::ReluGrad => activation::naive::relu_grad(arg(0), arg(1)),
             Op::Activate(activation) => activation::naive::activate(arg(0), *activation),
             Op::ActivateGrad(activation) => activation::naive::activate_grad(arg(0), arg(1), *activation),
+            Op::Dropout { rate, key } => dropout::naive::dropout(arg(0), *rate, *key, feed.origins),
             Op::MaxPool(window) => pool::naive::max(arg(0), window, &node.shape),
             Op::MaxPoolGrad(window) => pool::naive::max_grad(arg(0), arg(1), window),
             Op::AvgPool(window) => pool::naive::avg(arg(0), window, &node.shape),
@@ -99,6 +101,10 @@ impl<T: Real> Naive<T> {
             }
             Op::CrossEntropy => loss::naive::cross_entropy(arg(0), feed.labels, number(2)),
             Op::CrossEntropyGrad => loss::naive::cross_entropy_grad(arg(0), feed.labels, number(2), arg(3)),
+            Op::SoftCrossEntropy => loss::naive::soft_cross_entropy(arg(0), arg(1), number(2)),
+            Op::SoftCrossEntropyGrad => {
+                loss::naive::soft_cross_entropy_grad(arg(0), arg(1), number(2), arg(3))
+            }
             Op::Correct => loss::naive::correct(arg(0), feed.labels),
             Op::Sum => elementwise::naive::sum(arg(0)),
             Op::Broadcast(shape) => vec![number(0); shape.len()],
@@ -163,6 +169,8 @@ pub(crate) fn check<T: Real>(program: &Program, state: &State<T>, feed: &Feed<T>
         match node.op {
             Op::Features => size("features", node.shape.len(), feed.features.len())?,
             Op::Labels => size("labels", node.shape.len(), feed.labels.len())?,
+            Op::SoftLabels => size("soft labels", node.shape.len(), feed.soft_labels.len())?,
+            Op::Dropout { .. } => size("origins", node.shape[0], feed.origins.len())?,
             _ => {}
         }
         let labelled = node.args.iter().any(|id| program.graph.node(*id).dtype == Dtype::Index);

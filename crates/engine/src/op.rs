@@ -6,7 +6,7 @@ mod infer;
 pub(crate) use infer::infer;
 
 use crate::var::VarId;
-use sooner_base::Shape;
+use sooner_base::{Key, Shape};
 
 /// A sliding window over the two spatial dimensions (height, width) of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -143,6 +143,8 @@ pub enum Op {
     Features,
     /// The batch's class numbers.
     Labels,
+    /// The batch's distributions over classes.
+    SoftLabels,
     /// A number given at every run, by its position in [`crate::Graph::scalars`].
     Scalar(usize),
     /// A variable's value at the start of the run.
@@ -214,6 +216,15 @@ pub enum Op {
     Activate(Activation),
     /// (y, dy) if the activation's gradient follows from its result, else (x, dy).
     ActivateGrad(Activation),
+    /// (x): elements become 0 with probability `rate`, the others are divided by 1 - rate. Which ones is a function of
+    /// the key, of the example's origin and of the element's place in the example, so it depends neither on the batch
+    /// that the example is in nor on what was computed before.
+    Dropout {
+        /// From 0 to below 1.
+        rate: f64,
+        /// Tells layers and runs apart.
+        key: Key,
+    },
     /// (x)
     MaxPool(Window),
     /// (x, dy): dy goes to the first of the largest elements of each window.
@@ -264,6 +275,10 @@ pub enum Op {
     CrossEntropy,
     /// (logits, labels, smoothing, dloss): gradient by the logits, dloss `[N]`.
     CrossEntropyGrad,
+    /// (logits, soft labels, smoothing)
+    SoftCrossEntropy,
+    /// (logits, soft labels, smoothing, dloss): gradient by the logits, dloss `[N]`.
+    SoftCrossEntropyGrad,
     /// (logits, labels)
     Correct,
     /// (x)
@@ -278,6 +293,7 @@ impl Op {
         match self {
             Op::Features => "features",
             Op::Labels => "labels",
+            Op::SoftLabels => "soft_labels",
             Op::Scalar(_) => "scalar",
             Op::Read(_) => "read",
             Op::Fill { .. } => "fill",
@@ -299,6 +315,7 @@ impl Op {
             Op::ReluGrad => "relu_grad",
             Op::Activate(activation) => activation.name(),
             Op::ActivateGrad(_) => "activation_grad",
+            Op::Dropout { .. } => "dropout",
             Op::MaxPool(_) => "max_pool",
             Op::MaxPoolGrad(_) => "max_pool_grad",
             Op::AvgPool(_) => "avg_pool",
@@ -314,6 +331,8 @@ impl Op {
             Op::TakeChannels { .. } => "take_channels",
             Op::CrossEntropy => "cross_entropy",
             Op::CrossEntropyGrad => "cross_entropy_grad",
+            Op::SoftCrossEntropy => "soft_cross_entropy",
+            Op::SoftCrossEntropyGrad => "soft_cross_entropy_grad",
             Op::Correct => "correct",
             Op::Sum => "sum",
             Op::Broadcast(_) => "broadcast",

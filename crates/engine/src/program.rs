@@ -3,6 +3,7 @@
 
 use crate::graph::{Graph, NodeId};
 use crate::var::{VarId, Vars};
+use sooner_base::Origin;
 
 /// A change of variables made after the whole graph has been computed, in the order listed.
 #[derive(Debug, Clone, PartialEq)]
@@ -79,6 +80,17 @@ pub struct Feed<'a, T = f32> {
     pub labels: &'a [u32],
     /// One value for each of [`Graph::scalars`].
     pub scalars: &'a [T],
+    /// As many values as the program's soft labels node has, if it has one.
+    pub soft_labels: &'a [T],
+    /// Where each example came from, if anything in the program is random: it decides what.
+    pub origins: &'a [Origin],
+}
+
+impl<T> Default for Feed<'_, T> {
+    /// Nothing of anything.
+    fn default() -> Self {
+        Feed { features: &[], labels: &[], scalars: &[], soft_labels: &[], origins: &[] }
+    }
 }
 
 /// The values of all variables, by [`VarId::index`].

@@ -9,7 +9,7 @@ pub(crate) use operations::operations;
 
 use crate::naive::Naive;
 use crate::{EngineError, Feed, Graph, Init, NodeId, Op, Program, Role, State, Update, Var, Vars, gradients};
-use sooner_base::{Purpose, Rng, Seed, Shape};
+use sooner_base::{Origin, Purpose, Rng, Seed, Shape};
 
 /// A program with everything that one run of it needs. Its first output is `loss`, a scalar.
 pub(crate) struct Case {
@@ -21,12 +21,20 @@ pub(crate) struct Case {
     pub(crate) features: Vec<f64>,
     pub(crate) labels: Vec<u32>,
     pub(crate) scalars: Vec<f64>,
+    pub(crate) soft_labels: Vec<f64>,
+    pub(crate) origins: Vec<Origin>,
 }
 
 impl Case {
     /// What a run is given.
     pub(crate) fn feed(&self) -> Feed<'_, f64> {
-        Feed { features: &self.features, labels: &self.labels, scalars: &self.scalars }
+        Feed {
+            features: &self.features,
+            labels: &self.labels,
+            scalars: &self.scalars,
+            soft_labels: &self.soft_labels,
+            origins: &self.origins,
+        }
     }
 
     /// Runs the case once from its initial state by the naive executor in f64; returns the executor, which holds every
@@ -55,6 +63,8 @@ pub(crate) struct Builder {
     pub(crate) values: Vec<Vec<f64>>,
     pub(crate) features: Vec<f64>,
     pub(crate) labels: Vec<u32>,
+    pub(crate) soft_labels: Vec<f64>,
+    pub(crate) origins: Vec<Origin>,
     pub(crate) outputs: Vec<(String, NodeId)>,
     pub(crate) rng: Rng,
 }
@@ -68,6 +78,8 @@ impl Builder {
             values: vec![],
             features: vec![],
             labels: vec![],
+            soft_labels: vec![],
+            origins: vec![],
             outputs: vec![],
             rng: Seed(20).key(Purpose::Study, salt).at(0, 0, 0),
         }
@@ -122,6 +134,24 @@ impl Builder {
         self.graph.labels(count)
     }
 
+    /// A batch of random distributions over classes.
+    pub(crate) fn soft_labels(&mut self, count: usize, classes: usize) -> NodeId {
+        let raw: Vec<f64> = self.normal(count * classes).iter().map(|v| v.abs()).collect();
+        let share = |row: &[f64]| row.iter().map(|v| v / row.iter().sum::<f64>()).collect::<Vec<_>>();
+        self.soft_labels = raw.chunks(classes).flat_map(share).collect();
+        self.graph.soft_labels(count, classes)
+    }
+
+    /// Random origins of so many examples.
+    pub(crate) fn origins(&mut self, count: usize) {
+        let mut draw = |_| Origin {
+            epoch: self.rng.below(9),
+            index: u64::from(self.rng.below(50_000)),
+            echo: self.rng.below(3),
+        };
+        self.origins = (0..count).map(&mut draw).collect();
+    }
+
     /// A random linear function of y, so that every element's gradient is another number.
     pub(crate) fn probe(&mut self, y: NodeId) -> Result<NodeId, EngineError> {
         let len = self.graph.shape(y).len();
@@ -160,6 +190,8 @@ impl Builder {
             state: State { values: self.values },
             features: self.features,
             labels: self.labels,
+            soft_labels: self.soft_labels,
+            origins: self.origins,
             scalars,
         }
     }

@@ -102,7 +102,7 @@ fn a_run_allocates_nothing() {
     let features: Vec<f32> = (0..batch * 16 * 16 * 3).map(|i| (i % 17) as f32 * 0.1 - 0.8).collect();
     let labels: Vec<u32> = (0..batch as u32).map(|i| i % 10).collect();
     let scalars = vec![0.01; program.graph.scalars().len()];
-    let feed = Feed { features: &features, labels: &labels, scalars: &scalars };
+    let feed = Feed { features: &features, labels: &labels, scalars: &scalars, ..Feed::default() };
     for kernels in Kernels::available() {
         for threads in [1, 3] {
             let threads = NonZeroUsize::new(threads).expect("not zero");

@@ -37,7 +37,10 @@ impl Evaluator {
         let (mut loss, mut correct, mut count) = (0.0, 0, 0);
         while let Some(batch) = self.examples.next_batch() {
             let native = programs.eval(batch.len())?;
-            native.run(state, &Feed { features: &batch.features, labels: &batch.labels, scalars: &[] })?;
+            native.run(
+                state,
+                &Feed { features: &batch.features, labels: &batch.labels, scalars: &[], ..Feed::default() },
+            )?;
             loss += f64::from(native.output(0)[0]);
             correct += native.output(1)[0] as u64;
             count += batch.len() as u64;

@@ -105,7 +105,16 @@ impl Programs {
             };
         }
         let scalars = &scalars[..names.len()];
-        native.run(state, &Feed { features: &batch.features, labels: &batch.labels, scalars })?;
+        native.run(
+            state,
+            &Feed {
+                features: &batch.features,
+                labels: &batch.labels,
+                scalars,
+                origins: &batch.origins,
+                ..Feed::default()
+            },
+        )?;
         let loss = f64::from(native.output(0)[0]);
         let accuracy = f64::from(native.output(1)[0]) / batch.len() as f64;
         Ok(UpdateOutcome { loss, accuracy })

@@ -211,9 +211,15 @@ fn every_value_is_computed_before_any_variable_changes() {
 fn single_precision_agrees_with_double() {
     for case in crate::testing::operations() {
         let (double, _) = case.run_naive();
-        let features: Vec<f32> = case.features.iter().map(|v| *v as f32).collect();
-        let scalars: Vec<f32> = case.scalars.iter().map(|v| *v as f32).collect();
-        let feed = Feed { features: &features, labels: &case.labels, scalars: &scalars };
+        let [features, scalars, soft_labels] = [&case.features, &case.scalars, &case.soft_labels]
+            .map(|values| values.iter().map(|v| *v as f32).collect::<Vec<f32>>());
+        let feed = Feed {
+            features: &features,
+            labels: &case.labels,
+            scalars: &scalars,
+            soft_labels: &soft_labels,
+            origins: &case.origins,
+        };
         let mut single = Naive::<f32>::new(&case.program);
         single.run(&mut case.state.convert(), &feed).unwrap();
         for (i, (name, _)) in case.program.outputs.iter().enumerate() {

@@ -129,7 +129,7 @@ impl Native {
         // SAFETY: the plan gives the result, the workspace and every operand of a step, except the one that the result
         // overwrites and that is not handed on, places that do not overlap; results of earlier steps are only read.
         let part = |place: &Place| unsafe { memory.range(place.start, place.len) };
-        let mut operands = Operands { reals: [None; MAX_ARGS], labels: feed.labels };
+        let mut operands = Operands { reals: [None; MAX_ARGS], labels: feed.labels, origins: feed.origins };
         for (i, value) in args.iter().enumerate().filter(|(i, _)| *in_place != Some(*i)) {
             operands.reals[i] = match value.source {
                 Source::Step(_) => self.plan.place(value).map(|place| &*part(&place)),
@@ -179,6 +179,7 @@ impl Native {
 fn given<'a>(value: &Value, state: &'a State, feed: &Feed<'a>) -> Option<&'a [f32]> {
     let whole = match value.source {
         Source::Features => feed.features,
+        Source::SoftLabels => feed.soft_labels,
         Source::Scalars => feed.scalars,
         Source::Var(var) => &state.values[var],
         Source::Step(_) | Source::Labels => return None,

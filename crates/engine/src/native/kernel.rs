@@ -8,7 +8,8 @@ use crate::Activation;
 use crate::ops::conv2d::native::{Forward, GradInput, GradWeight};
 use crate::ops::elementwise::native::Channels;
 use crate::ops::pool::native::Pooling;
-use crate::ops::{activation, elementwise, linear, loss, normalize, pool};
+use crate::ops::{activation, dropout, elementwise, linear, loss, normalize, pool};
+use sooner_base::{Key, Origin};
 
 /// A kernel with what it planned for its shapes. Operands are those of the operation of the same name; a fused bias
 /// comes last.
@@ -28,6 +29,7 @@ pub(crate) enum Kernel {
     NormalizeGradInputFixed { eps: f32 },
     Relu,
     ReluGrad,
+    Dropout { rate: f64, key: Key },
     Activate(Activation),
     ActivateGrad(Activation),
     MaxPool(Pooling),
@@ -43,6 +45,8 @@ pub(crate) enum Kernel {
     ResizeChannels(Channels),
     CrossEntropy,
     CrossEntropyGrad,
+    SoftCrossEntropy,
+    SoftCrossEntropyGrad,
     Correct,
     Sum,
     Broadcast,
@@ -54,6 +58,7 @@ pub(crate) enum Kernel {
 pub(crate) struct Operands<'a> {
     pub(crate) reals: [Option<&'a [f32]>; MAX_ARGS],
     pub(crate) labels: &'a [u32],
+    pub(crate) origins: &'a [Origin],
 }
 
 /// Most operands of a kernel.
@@ -75,7 +80,7 @@ impl Kernel {
         match self {
             Kernel::AddBias { .. } | Kernel::Normalize { .. } | Kernel::Relu | Kernel::Scale { .. } => &[0],
             Kernel::NormalizeGradInput { .. } | Kernel::NormalizeGradInputFixed { .. } => &[0],
-            Kernel::Activate(_) | Kernel::ScaleBy => &[0],
+            Kernel::Activate(_) | Kernel::ScaleBy | Kernel::Dropout { .. } => &[0],
             Kernel::ReluGrad | Kernel::ActivateGrad(_) => &[1],
             Kernel::Add | Kernel::Mul => &[0, 1],
             _ => &[],
@@ -129,6 +134,9 @@ impl Kernel {
             Kernel::ActivateGrad(activation) => {
                 activation::native::activate_grad(cx, *activation, x.real(0), x.reals[1], out);
             }
+            Kernel::Dropout { rate, key } => {
+                dropout::native::dropout(cx, x.reals[0], (*rate, *key), x.origins, out);
+            }
             Kernel::MaxPool(p) => pool::native::max(cx, p, x.real(0), out),
             Kernel::MaxPoolGrad(p) => pool::native::max_grad(cx, p, x.reals(0), out),
             Kernel::AvgPool(p) => pool::native::avg(cx, p, x.real(0), out),
@@ -158,6 +166,12 @@ impl Kernel {
             }
             Kernel::CrossEntropyGrad => {
                 loss::native::cross_entropy_grad(cx, x.real(0), x.labels, x.real(2)[0], x.real(3), out);
+            }
+            Kernel::SoftCrossEntropy => {
+                loss::native::soft_cross_entropy(cx, x.reals(0), x.real(2)[0], out);
+            }
+            Kernel::SoftCrossEntropyGrad => {
+                loss::native::soft_cross_entropy_grad(cx, x.reals(0), x.real(2)[0], x.real(3), out);
             }
             Kernel::Correct => loss::native::correct(cx, x.real(0), x.labels, out),
             Kernel::Sum => out[0] = total(cx, x.real(0), workspace),

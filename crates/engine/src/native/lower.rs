@@ -16,6 +16,7 @@ pub(crate) enum Source {
     Step(usize),
     Features,
     Labels,
+    SoftLabels,
     Scalars,
     /// The variable of this number.
     Var(usize),
@@ -183,7 +184,7 @@ impl Lowered {
             Source::Step(_) => return value,
             // Labels are no real values; as an output they are empty.
             Source::Labels => return self.step(Kernel::Fill { value: 0.0 }, vec![], [0, 0], id),
-            Source::Features | Source::Scalars | Source::Var(_) => {}
+            Source::Features | Source::SoftLabels | Source::Scalars | Source::Var(_) => {}
         }
         self.step(Kernel::Copy, vec![value], [value.len, 0], id)
     }
@@ -206,6 +207,7 @@ impl Lowered {
         let value = match &node.op {
             Op::Features => given(Source::Features, 0),
             Op::Labels => given(Source::Labels, 0),
+            Op::SoftLabels => given(Source::SoftLabels, 0),
             Op::Scalar(slot) => given(Source::Scalars, *slot),
             Op::Read(var) => given(Source::Var(var.index()), 0),
             Op::Reshape(_) => Value { len, ..self.value(node.args[0]) },
@@ -306,6 +308,7 @@ fn kernel(graph: &Graph, id: NodeId, [bias, relu]: [bool; 2], isa: Isa) -> (Kern
         Op::ReluGrad => (Kernel::ReluGrad, 0),
         Op::Activate(activation) => (Kernel::Activate(*activation), 0),
         Op::ActivateGrad(activation) => (Kernel::ActivateGrad(*activation), 0),
+        Op::Dropout { rate, key } => (Kernel::Dropout { rate: *rate, key: *key }, 0),
         Op::MaxPool(window) => (Kernel::MaxPool(Pooling::new(window, shape(0))), 0),
         Op::MaxPoolGrad(window) => (Kernel::MaxPoolGrad(Pooling::new(window, shape(0))), 0),
         Op::AvgPool(window) => (Kernel::AvgPool(Pooling::new(window, shape(0))), 0),
@@ -331,11 +334,16 @@ fn kernel(graph: &Graph, id: NodeId, [bias, relu]: [bool; 2], isa: Isa) -> (Kern
         }
         Op::CrossEntropy => (Kernel::CrossEntropy, 0),
         Op::CrossEntropyGrad => (Kernel::CrossEntropyGrad, 0),
+        Op::SoftCrossEntropy => (Kernel::SoftCrossEntropy, 0),
+        Op::SoftCrossEntropyGrad => (Kernel::SoftCrossEntropyGrad, 0),
         Op::Correct => (Kernel::Correct, 0),
         Op::Sum => (Kernel::Sum, total_workspace(shape(0).len())),
         Op::Broadcast(_) => (Kernel::Broadcast, 0),
         Op::Fill { value, .. } => (Kernel::Fill { value: *value as f32 }, 0),
-        Op::Features | Op::Labels | Op::Scalar(_) | Op::Read(_) | Op::Reshape(_) | Op::Row { .. } => {
+        Op::Features | Op::Labels | Op::SoftLabels | Op::Scalar(_) | Op::Read(_) => {
+            unreachable!("given values have no kernel")
+        }
+        Op::Reshape(_) | Op::Row { .. } => {
             unreachable!("these are values of others and have no kernel")
         }
     }

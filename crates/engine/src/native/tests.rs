@@ -31,8 +31,15 @@ struct Left<T> {
 fn expected(case: &Case, runs: usize) -> Left<f64> {
     let round = |values: &[f64]| to_f64(&to_f32(values));
     let mut state = State { values: case.state.values.iter().map(|v| round(v)).collect() };
-    let (features, scalars) = (round(&case.features), round(&case.scalars));
-    let feed = Feed { features: &features, labels: &case.labels, scalars: &scalars };
+    let [features, scalars, soft_labels] =
+        [&case.features, &case.scalars, &case.soft_labels].map(|v| round(v));
+    let feed = Feed {
+        features: &features,
+        labels: &case.labels,
+        scalars: &scalars,
+        soft_labels: &soft_labels,
+        origins: &case.origins,
+    };
     let mut naive = Naive::new(&case.program);
     let mut run = |_| {
         naive.run(&mut state, &feed).expect("the case fits its program");
@@ -48,8 +55,15 @@ fn found(case: &Case, kernels: Kernels, threads: usize, runs: usize) -> Left<f32
 
 fn run(case: &Case, native: &mut Native, runs: usize) -> Left<f32> {
     let mut state = State { values: case.state.values.iter().map(|v| to_f32(v)).collect() };
-    let (features, scalars) = (to_f32(&case.features), to_f32(&case.scalars));
-    let feed = Feed { features: &features, labels: &case.labels, scalars: &scalars };
+    let [features, scalars, soft_labels] =
+        [&case.features, &case.scalars, &case.soft_labels].map(|v| to_f32(v));
+    let feed = Feed {
+        features: &features,
+        labels: &case.labels,
+        scalars: &scalars,
+        soft_labels: &soft_labels,
+        origins: &case.origins,
+    };
     let mut run = |_| {
         native.poison();
         native.run(&mut state, &feed).expect("the case fits its program");
@@ -221,15 +235,15 @@ fn what_does_not_fit_is_refused_before_any_change() {
     let before = State { values: case.state.values.iter().map(|v| to_f32(v)).collect() };
     let (features, scalars) = (to_f32(&case.features), to_f32(&case.scalars));
     let mut state = before.clone();
-    let short = Feed { features: &features[1..], labels: &case.labels, scalars: &scalars };
+    let short = Feed { features: &features[1..], labels: &case.labels, scalars: &scalars, ..Feed::default() };
     let labels = vec![1000; case.labels.len()];
-    let wrong = Feed { features: &features, labels: &labels, scalars: &scalars };
+    let wrong = Feed { features: &features, labels: &labels, scalars: &scalars, ..Feed::default() };
     for feed in [short, wrong] {
         assert!(native.run(&mut state, &feed).is_err());
         assert!(state == before);
     }
     state.values.pop();
-    let good = Feed { features: &features, labels: &case.labels, scalars: &scalars };
+    let good = Feed { features: &features, labels: &case.labels, scalars: &scalars, ..Feed::default() };
     assert!(native.run(&mut state, &good).is_err());
 }
 
@@ -304,7 +318,7 @@ fn times_are_one_for_each_step() {
     let mut native = native(&case, Kernels::Auto, 1);
     let mut state = State { values: case.state.values.iter().map(|v| to_f32(v)).collect() };
     let (features, scalars) = (to_f32(&case.features), to_f32(&case.scalars));
-    let feed = Feed { features: &features, labels: &case.labels, scalars: &scalars };
+    let feed = Feed { features: &features, labels: &case.labels, scalars: &scalars, ..Feed::default() };
     let clock = sooner_base::ManualClock::default();
     let times = native.run_timed(&mut state, &feed, &clock).expect("the case fits its program");
     assert_eq!(times.len(), native.plan().steps.len() + 1);

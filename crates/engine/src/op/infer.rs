@@ -22,16 +22,17 @@ pub(crate) fn infer(op: &Op, args: &[&Node]) -> Result<(Shape, Dtype), EngineErr
         |expected: &'static str| EngineError::Shapes { op: op.name(), expected, found: shapes.clone() };
     let check = |good: bool, expected: &'static str| if good { Ok(()) } else { Err(fail(expected)) };
     let arity = match op {
-        Op::Features | Op::Labels | Op::Scalar(_) | Op::Read(_) | Op::Fill { .. } => 0,
+        Op::Features | Op::Labels | Op::SoftLabels | Op::Scalar(_) | Op::Read(_) | Op::Fill { .. } => 0,
         Op::BiasGrad | Op::BatchStats | Op::Row { .. } | Op::Relu | Op::MaxPool(_) | Op::AvgPool(_) => 1,
         Op::AvgPoolGrad { .. } | Op::GlobalAvgPool | Op::GlobalAvgPoolGrad { .. } | Op::Scale(_) => 1,
         Op::Reshape(_) | Op::PadChannels { .. } | Op::TakeChannels { .. } | Op::Sum | Op::Broadcast(_) => 1,
         Op::Conv2d(_) | Op::Conv2dGradInput { .. } | Op::Conv2dGradWeight(_) | Op::Linear => 2,
         Op::LinearGradInput | Op::LinearGradWeight | Op::AddBias | Op::ReluGrad | Op::MaxPoolGrad(_) => 2,
-        Op::Activate(_) => 1,
+        Op::Activate(_) | Op::Dropout { .. } => 1,
         Op::ActivateGrad(_) | Op::Add | Op::Mul | Op::ScaleBy | Op::Correct => 2,
         Op::NormalizeGradSums { .. } | Op::NormalizeGradInputFixed { .. } | Op::CrossEntropy => 3,
-        Op::Normalize { .. } | Op::CrossEntropyGrad => 4,
+        Op::SoftCrossEntropy => 3,
+        Op::Normalize { .. } | Op::CrossEntropyGrad | Op::SoftCrossEntropyGrad => 4,
         Op::NormalizeGradInput { .. } => 5,
     };
     check(args.len() == arity, "another number of operands")?;
@@ -50,7 +51,7 @@ pub(crate) fn infer(op: &Op, args: &[&Node]) -> Result<(Shape, Dtype), EngineErr
         check(good, "statistics [2, C]")
     };
     let shape = match op {
-        Op::Features | Op::Labels | Op::Scalar(_) | Op::Read(_) => {
+        Op::Features | Op::Labels | Op::SoftLabels | Op::Scalar(_) | Op::Read(_) => {
             unreachable!("leaves are appended with their shape")
         }
         Op::Fill { shape, .. } => shape.clone(),
@@ -133,6 +134,11 @@ pub(crate) fn infer(op: &Op, args: &[&Node]) -> Result<(Shape, Dtype), EngineErr
             check(good, "an alpha above 0")?;
             s[0].clone()
         }
+        Op::Dropout { rate, .. } => {
+            check((0.0..1.0).contains(rate), "a rate from 0 to below 1")?;
+            check(s[0].rank() > 0, "a batch")?;
+            s[0].clone()
+        }
         Op::ScaleBy => {
             check(s[1].rank() == 0, "a tensor and a scalar")?;
             s[0].clone()
@@ -195,6 +201,16 @@ pub(crate) fn infer(op: &Op, args: &[&Node]) -> Result<(Shape, Dtype), EngineErr
                 s[0].clone()
             } else {
                 s[1].clone()
+            }
+        }
+        Op::SoftCrossEntropy | Op::SoftCrossEntropyGrad => {
+            check(s[0].rank() == 2 && s[0] == s[1], "logits and soft labels [N, K]")?;
+            check(s[2].rank() == 0, "a scalar smoothing")?;
+            if *op == Op::SoftCrossEntropyGrad {
+                check(*s[3].dims() == [s[0][0]], "dloss [N]")?;
+                s[0].clone()
+            } else {
+                [s[0][0]].into()
             }
         }
         Op::Sum => Shape::scalar(),

@@ -3,6 +3,7 @@
 
 pub(crate) mod activation;
 pub(crate) mod conv2d;
+pub(crate) mod dropout;
 pub(crate) mod elementwise;
 pub(crate) mod linear;
 pub(crate) mod loss;

@@ -101,7 +101,7 @@ fn ours(rule: Rule, momentum: f64) -> (f64, Vec<f64>) {
             other => panic!("scalar {other}"),
         };
         let scalars: Vec<f64> = scalars.iter().map(value).collect();
-        let feed = Feed { features: &ROWS.concat(), labels: &LABELS, scalars: &scalars };
+        let feed = Feed { features: &ROWS.concat(), labels: &LABELS, scalars: &scalars, ..Feed::default() };
         naive.run(&mut state, &feed).unwrap();
     }
     (naive.output(0)[0], [state.values[0].clone(), state.values[1].clone()].concat())

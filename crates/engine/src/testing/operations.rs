@@ -3,6 +3,7 @@
 
 use super::{Builder, Case};
 use crate::{Activation, Convolution, EngineError, NodeId, Op, Role, Window};
+use sooner_base::{Purpose, Seed};
 
 type Build = dyn Fn(&mut Builder) -> Result<NodeId, EngineError>;
 
@@ -16,6 +17,7 @@ pub(crate) fn operations() -> Vec<Case> {
     pools(&mut cases);
     elementwise(&mut cases);
     activations(&mut cases);
+    dropouts(&mut cases);
     losses(&mut cases);
     cases
 }
@@ -250,6 +252,20 @@ fn activations(cases: &mut Vec<Case>) {
     }
 }
 
+fn dropouts(cases: &mut Vec<Case>) {
+    for (shape, rate) in [(vec![0, 3], 0.5), (vec![1, 1], 0.0), (vec![5, 3, 2, 7], 0.3), (vec![3, 9000], 0.9)]
+    {
+        case(cases, &format!("dropout {shape:?} {rate}"), &move |b| {
+            b.origins(shape[0]);
+            let x = b.weight(sooner_base::Shape::new(shape.clone()));
+            let [first, second] = [1, 2].map(|salt| Seed(5).key(Purpose::Dropout, salt));
+            let y = b.graph.dropout(x, rate, first)?;
+            let z = b.graph.dropout(x, rate, second)?;
+            b.graph.add(y, z)
+        });
+    }
+}
+
 fn losses(cases: &mut Vec<Case>) {
     for (n, k) in [(1, 1), (1, 2), (5, 3), (0, 4), (7, 10), (3, 33), (2, 1000)] {
         for smoothing in ["0", "0.1", "1"] {
@@ -260,6 +276,16 @@ fn losses(cases: &mut Vec<Case>) {
                 let correct = b.graph.correct(z, labels)?;
                 b.outputs.push(("correct".to_string(), correct));
                 b.graph.cross_entropy(z, labels, smoothing)
+            });
+        }
+    }
+    for (n, k) in [(1, 1), (5, 3), (0, 4), (3, 33), (2, 1000)] {
+        for smoothing in ["0", "0.1"] {
+            case(cases, &format!("soft_cross_entropy {n} {k}, smoothing {smoothing}"), &move |b| {
+                let z = b.weight([n, k]);
+                let soft = b.soft_labels(n, k);
+                let smoothing = b.graph.scalar(&format!("smoothing {smoothing}"));
+                b.graph.soft_cross_entropy(z, soft, smoothing)
             });
         }
     }

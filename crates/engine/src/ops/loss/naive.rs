@@ -31,6 +31,41 @@ pub(crate) fn cross_entropy_grad<T: Real>(
     dz
 }
 
+/// logits, soft labels: `[N, K]` -> `[N]`.
+pub(crate) fn soft_cross_entropy<T: Real>(logits: Tensor<T>, soft: Tensor<T>, smoothing: T) -> Vec<T> {
+    let value = |(row, soft): (&[T], &[T])| {
+        let mut loss = T::ZERO;
+        for (&t, log_p) in soft.iter().zip(log_softmax(row)) {
+            loss += -(smooth(t, row.len(), smoothing) * log_p);
+        }
+        loss
+    };
+    rows(logits).zip(rows(soft)).map(value).collect()
+}
+
+/// logits, soft labels: `[N, K]`, dloss: `[N]` -> `[N, K]`.
+pub(crate) fn soft_cross_entropy_grad<T: Real>(
+    logits: Tensor<T>,
+    soft: Tensor<T>,
+    smoothing: T,
+    dloss: Tensor<T>,
+) -> Vec<T> {
+    let mut dz = Vec::with_capacity(logits.data.len());
+    for (n, (row, soft)) in rows(logits).zip(rows(soft)).enumerate() {
+        let q: Vec<T> = soft.iter().map(|&t| smooth(t, row.len(), smoothing)).collect();
+        let mut sum = T::ZERO;
+        q.iter().for_each(|&q| sum += q);
+        for (&q, log_p) in q.iter().zip(log_softmax(row)) {
+            dz.push(dloss.data[n] * (log_p.exp() * sum - q));
+        }
+    }
+    dz
+}
+
+fn smooth<T: Real>(t: T, classes: usize, smoothing: T) -> T {
+    (T::ONE - smoothing) * t + smoothing / T::from_f64(classes as f64)
+}
+
 /// logits: `[N, K]`, labels: `[N]` -> `[N]` of 0 and 1.
 pub(crate) fn correct<T: Real>(logits: Tensor<T>, labels: &[u32]) -> Vec<T> {
     let value = |(row, &label): (&[T], &u32)| {
