@@ -176,7 +176,8 @@ impl DataPlan {
     pub fn expected_facts(&self) -> DataFacts {
         if self.kind.has_own_sizes() {
             let images = self.images();
-            let side = images.size.unwrap_or(ImagesPlan::SIZE);
+            // 0 where images keep their own sizes until a stage changes them.
+            let side = images.size.unwrap_or(0);
             return DataFacts {
                 train_examples: self.train.unwrap_or(Self::DRAWN.0),
                 val_examples: self.validation.max(1),

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ImagesPlan {
-    /// Where a whole split is held in memory: images are scaled until their shorter side is this, and the middle
-    /// square is kept.
+    /// Hold whole splits in memory: images are scaled until their shorter side is this, and the middle square is kept.
+    /// Without it they are read and decoded while training, and a stage has to give them one size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<usize>,
     /// 3 for red, green and blue; 1 for grey. Files of the other form are converted.
@@ -22,11 +22,6 @@ pub struct ImagesPlan {
     /// What to do with transparency.
     #[serde(default)]
     pub alpha: Alpha,
-}
-
-impl ImagesPlan {
-    /// The side of images held in memory, unless the plan says otherwise.
-    pub const SIZE: usize = 64;
 }
 
 impl Default for ImagesPlan {

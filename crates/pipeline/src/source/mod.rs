@@ -1,12 +1,37 @@
-//! Where examples come from: one file a format. All of them end as bytes in memory.
+//! Where examples come from: one file a format. The authors' sets end as bytes in memory; the user's own files are held
+//! there too where the plan gives a size, and are read while training otherwise.
 
 mod cifar10;
 mod files;
 mod idx;
 mod shapes;
 
+mod folder;
+mod notice;
+mod own;
+mod shards;
+mod text;
+
+mod ahead;
+mod http;
+mod memory;
+mod open;
+mod rate;
+pub(crate) mod tar;
+
+#[cfg(test)]
+mod server;
+
+pub use folder::{ImageFolder, Manifest};
+pub use memory::Memory;
+pub use notice::Notice;
+pub use own::{OwnSource, OwnSplits, find_own};
+pub use rate::{Rate, Throttled};
+pub use shards::{ShardSet, Shards};
+pub use text::TextWindows;
+
 use crate::{Dataset, DatasetInfo, PipelineError, Splits};
-use sooner_base::{Clock, Seconds, StageStats};
+use sooner_base::{Clock, MonotonicClock, Seconds, StageStats};
 use sooner_plan::{DataKind, DataPlan, Split};
 use std::path::Path;
 use std::sync::Arc;
@@ -17,13 +42,24 @@ use std::sync::Arc;
 pub fn load(plan: &DataPlan, threads: usize, clock: &dyn Clock) -> Result<Splits, PipelineError> {
     let mut meter = Meter { clock, read: StageStats::default(), decode: StageStats::default() };
     let folder = Path::new(plan.folder()?.unwrap_or_default());
+    let real: Arc<dyn Clock> = Arc::new(MonotonicClock::start());
     let raw = match plan.kind {
-        DataKind::Shapes => return shapes::splits(plan, threads, meter),
+        DataKind::ImageFolder | DataKind::Webdataset => return own::splits(plan, threads, &real, meter),
+        DataKind::Shapes => return throttle(plan, shapes::splits(plan, threads, meter)?, real),
         DataKind::Mnist => idx::read(&idx::MNIST, folder, &mut meter)?,
         DataKind::FashionMnist => idx::read(&idx::FASHION_MNIST, folder, &mut meter)?,
         DataKind::Cifar10 => cifar10::read(folder, &mut meter)?,
     };
-    split(plan, raw, meter)
+    throttle(plan, split(plan, raw, meter)?, real)
+}
+
+/// Puts the plan's rate on reading training examples that are in memory.
+fn throttle(plan: &DataPlan, mut splits: Splits, clock: Arc<dyn Clock>) -> Result<Splits, PipelineError> {
+    if let Some(rate) = plan.rate_bytes()? {
+        let source = Throttled::new(Memory::new(splits.train), Rate::new(rate, clock));
+        splits.train = Arc::new(Dataset::streamed(Arc::new(source)));
+    }
+    Ok(splits)
 }
 
 /// The authors' files in memory, before they are split.
@@ -132,6 +168,8 @@ fn split(plan: &DataPlan, mut raw: Raw, meter: Meter) -> Result<Splits, Pipeline
         test: dataset(Split::Test, test)?,
         read: meter.read,
         decode: meter.decode,
+        notices: Vec::new(),
+        sources: Vec::new(),
     })
 }
 

@@ -11,7 +11,17 @@ const RECORD: usize = 3073;
 
 fn data(kind: DataKind, folder: &Path, validation: usize) -> DataPlan {
     let path = Some(folder.to_str().unwrap().to_string());
-    DataPlan { kind, path, train: None, validation, test: None }
+    DataPlan {
+        kind,
+        path,
+        classes: None,
+        rate: None,
+        train: None,
+        validation,
+        test: None,
+        images: None,
+        shards: None,
+    }
 }
 
 fn read(plan: &DataPlan) -> Result<Splits, PipelineError> {
@@ -340,7 +350,7 @@ fn splits_are_counted() {
 fn shapes_are_counted() {
     let folder = TempDir::new().unwrap();
     let check = |train, validation, test, expect: &str| {
-        let plan = DataPlan { kind: DataKind::Shapes, path: None, train, validation, test };
+        let plan = DataPlan { path: None, train, test, ..data(DataKind::Shapes, Path::new(""), validation) };
         assert_eq!(complaint(&plan, &folder), expect);
     };
     check(Some(11), 0, Some(3), "fine: 11 0 3");

@@ -47,7 +47,8 @@ pub(super) fn splits(plan: &DataPlan, threads: usize, mut meter: Meter) -> Resul
     let train = dataset("data.train", Split::Train, plan.train.unwrap_or(DataPlan::DRAWN.0))?;
     let val = dataset("data.validation", Split::Val, plan.validation)?;
     let test = dataset("data.test", Split::Test, plan.test.unwrap_or(DataPlan::DRAWN.1))?;
-    Ok(Splits { train, val, test, read: meter.read, decode: meter.decode })
+    let (notices, sources) = (Vec::new(), Vec::new());
+    Ok(Splits { train, val, test, read: meter.read, decode: meter.decode, notices, sources })
 }
 
 /// The first `count` examples of a split, drawn by so many threads (0 counts as 1).

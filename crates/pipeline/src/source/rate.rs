@@ -1,0 +1,161 @@
+//! Holding a source to so many bytes a second, so that the cost of reading can be set: a slow disk or network to order,
+//! for experiments and tests.
+
+use crate::{DatasetInfo, Image, PipelineError, Source};
+use sooner_base::{Bytes, Clock, Seconds};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Unused time that may be made up for. Sleeping is exact to a tenth of a millisecond or so; without this, what every
+/// sleep takes too long would be lost and small reads would stay below the rate.
+const CREDIT: Seconds = Seconds(0.01);
+/// How often a wait looks at whether it is still wanted.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A limit on bytes a second, shared by everything that reads from one source.
+pub struct Rate {
+    bytes_a_second: f64,
+    clock: Arc<dyn Clock>,
+    /// When everything booked so far has arrived.
+    free: Mutex<Seconds>,
+}
+
+impl Rate {
+    /// A limit that begins now. Panics if it is 0.
+    pub fn new(bytes_a_second: Bytes, clock: Arc<dyn Clock>) -> Rate {
+        assert!(bytes_a_second.0 > 0, "a rate of no bytes a second");
+        let free = Mutex::new(clock.now());
+        Rate { bytes_a_second: bytes_a_second.0 as f64, clock, free }
+    }
+
+    /// Books so many bytes after those already booked, and says when they have arrived.
+    pub fn book(&self, bytes: u64) -> Seconds {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let earliest = self.clock.now() - CREDIT;
+        let start = if free.0 > earliest.0 { *free } else { earliest };
+        *free = start + Seconds(bytes as f64 / self.bytes_a_second);
+        *free
+    }
+
+    /// Books so many bytes and waits for them; false if it was cancelled before.
+    pub fn wait(&self, bytes: u64, cancelled: &AtomicBool) -> bool {
+        let due = self.book(bytes);
+        while !cancelled.load(Ordering::Relaxed) {
+            let left = (due - self.clock.now()).0;
+            if left <= 0.0 {
+                return true;
+            }
+            std::thread::sleep(Duration::from_secs_f64(left.min(1.0)).min(LOOK));
+        }
+        false
+    }
+}
+
+impl fmt::Debug for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Rate({} bytes/s)", self.bytes_a_second)
+    }
+}
+
+/// Any source, held to a rate: reading takes as long as its bytes would over such a line.
+#[derive(Debug)]
+pub struct Throttled<S> {
+    source: S,
+    rate: Rate,
+}
+
+impl<S: Source> Throttled<S> {
+    /// The same source behind a limit.
+    pub fn new(source: S, rate: Rate) -> Throttled<S> {
+        Throttled { source, rate }
+    }
+}
+
+impl<S: Source> Source for Throttled<S> {
+    fn info(&self) -> &DatasetInfo {
+        self.source.info()
+    }
+
+    fn len(&self) -> usize {
+        self.source.len()
+    }
+
+    fn read(&self, index: u64, into: &mut Vec<u8>, cancelled: &AtomicBool) -> Result<(), PipelineError> {
+        self.source.read(index, into, cancelled)?;
+        match self.rate.wait(into.len() as u64, cancelled) {
+            true => Ok(()),
+            false => Err(cancelled_at(&self.info().name)),
+        }
+    }
+
+    fn decode(
+        &self,
+        index: u64,
+        bytes: &[u8],
+        at_least: Option<[usize; 2]>,
+        into: &mut Image,
+    ) -> Result<u32, PipelineError> {
+        self.source.decode(index, bytes, at_least, into)
+    }
+
+    fn shards(&self) -> Option<&[u64]> {
+        self.source.shards()
+    }
+}
+
+/// What a read that was cancelled returns; nobody looks at it.
+pub(super) fn cancelled_at(name: &str) -> PipelineError {
+    PipelineError::Read { path: PathBuf::from(name), source: std::io::ErrorKind::Interrupted.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sooner_base::ManualClock;
+
+    #[test]
+    fn bytes_arrive_at_the_rate() {
+        let clock = Arc::new(ManualClock::default());
+        clock.advance(Seconds(5.0));
+        let rate = Rate::new(Bytes(1000), clock.clone());
+        assert_eq!(rate.book(500).0, 5.5);
+        assert_eq!(rate.book(500).0, 6.0);
+        clock.advance(Seconds(0.25));
+        assert_eq!(rate.book(1000).0, 7.0);
+        // After a long pause only the credit is left of the time that was not used.
+        clock.advance(Seconds(10.0));
+        assert!((rate.book(100).0 - (15.25 - CREDIT.0 + 0.1)).abs() < 1e-12);
+    }
+
+    /// Half the rate is twice the time, exactly.
+    #[test]
+    fn time_is_inverse_to_the_rate() {
+        let total = |bytes_a_second| {
+            let rate = Rate::new(Bytes(bytes_a_second), Arc::new(ManualClock::default()));
+            (0..100).map(|k| rate.book(k * 10)).last().unwrap().0
+        };
+        assert!((total(500) / total(1000) - 2.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn waiting_ends_with_time_or_when_cancelled() {
+        let clock = Arc::new(ManualClock::default());
+        let rate = Rate::new(Bytes(10), clock.clone());
+        let go = AtomicBool::new(false);
+        clock.advance(Seconds(1.0));
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| rate.wait(100, &go));
+            while rate.free.lock().unwrap().0 == 0.0 {
+                std::thread::yield_now();
+            }
+            clock.advance(Seconds(100.0));
+            assert!(waiting.join().unwrap());
+            let waiting = scope.spawn(|| rate.wait(100, &go));
+            go.store(true, Ordering::Relaxed);
+            assert!(!waiting.join().unwrap());
+        });
+    }
+}
