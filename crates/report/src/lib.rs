@@ -1,6 +1,20 @@
-//! Pages and figures: what studies and runs recorded, as self-contained HTML with inline SVG, and as CSV.
+//! Pages and figures: what studies and runs recorded, as self-contained HTML with inline SVG, and as CSV. A page needs no
+//! network and no script; every name on it is escaped; every number comes from a record.
 //! **Invariant:** pure: no clock, no disk, no random numbers but keyed ones; texts go out as strings.
 
 mod trials;
+mod view;
 
+mod chart;
+mod figures;
+mod regions;
+mod tables;
+
+mod html;
+mod page;
+mod runs;
+
+pub use page::{Asset, Page, study_page};
+pub use runs::run_page;
 pub use trials::study_trials;
+pub use view::{LineView, PointView, StudyView};

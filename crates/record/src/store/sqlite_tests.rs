@@ -52,8 +52,7 @@ fn other_files_are_refused() {
     assert!(SqliteStore::open(&other).unwrap_err().to_string().contains("another program"));
 }
 
-/// Seconds that the crowd works; `SOONER_STORE_STRESS` is read at compile time only, so that no test reads its
-/// environment: the ten-minute version is the command `sooner study stress`.
+/// Enough for everybody to meet everybody; `examples/store_stress.rs` goes on for ten minutes, with processes and kills.
 const CROWD_TRIALS: u64 = 160;
 
 #[test]

@@ -140,6 +140,9 @@ pub struct ExecPlan {
 pub struct AtPlan {
     /// Values of axes, one or a list for each; all must match.
     pub axes: toml::Table,
+    /// Metaparameters that these points do not have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub without: Vec<String>,
     /// Replaces metaparameters of the same name.
     #[serde(default)]
     pub tune: Vec<Parameter>,
@@ -291,9 +294,10 @@ impl StudyPlan {
         for (i, at) in self.at.iter().enumerate() {
             let place = format!("at {}", i + 1);
             at.budget.check(&place)?;
-            if let Some(other) = at.tune.iter().find(|p| self.tune.iter().all(|q| q.name != p.name)) {
-                let expected = "metaparameters that are tuned everywhere";
-                return Err(fault(&place, expected, format!("`{}`", other.name)));
+            let mut named = at.tune.iter().map(|p| &p.name).chain(&at.without);
+            if let Some(other) = named.find(|name| self.tune.iter().all(|q| q.name != **name)) {
+                let expected = "metaparameters that are tuned elsewhere";
+                return Err(fault(&place, expected, format!("`{other}`")));
             }
         }
         // Spaces of single points are checked when they are made.

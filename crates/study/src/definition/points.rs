@@ -123,6 +123,7 @@ fn matches(at: &AtPlan, point: &PointPlan) -> Result<bool, StudyError> {
 }
 
 fn apply(at: &AtPlan, point: &mut PointPlan) {
+    point.tune.retain(|p| !at.without.contains(&p.name));
     for parameter in &at.tune {
         if let Some(place) = point.tune.iter_mut().find(|p| p.name == parameter.name) {
             *place = parameter.clone();

@@ -1,0 +1,197 @@
+//! What a study's page shows, computed from its definition and trials.
+
+use crate::trials::study_trials;
+use sooner_base::Seed;
+use sooner_record::{StoredTrial, TrialState};
+use sooner_study::definition::{AxisValue, PointPlan, StudyPlan};
+use sooner_study::{
+    Bootstrap, CurvePoint, Interval, Measure, Scaling, ScalingIntervals, StudyError, Target, ToTarget, Trial,
+    fit_scaling, scaling_intervals, to_target,
+};
+use std::collections::BTreeMap;
+
+/// A best value nearer to an end of its range than this share of it is at the edge.
+const EDGE: f64 = 0.1;
+/// The share of resamples inside the intervals that pages show.
+pub(crate) const CONFIDENCE: f64 = 0.95;
+
+/// One point of a study's axes, with what its trials came to.
+#[derive(Debug, Clone)]
+pub struct PointView {
+    /// Its number in the study.
+    pub id: u64,
+    /// What it is.
+    pub plan: PointPlan,
+    /// Its trials.
+    pub trials: Vec<Trial>,
+    /// Updates to the target.
+    pub updates: ToTarget,
+    /// The middle of the best of resampled trials, in updates; infinite above if some never reach.
+    pub interval: Option<Interval>,
+    /// Trials that failed, and that are running.
+    pub failed: usize,
+    /// Trials that are running.
+    pub running: usize,
+    /// The best trial's metaparameters that lie near an edge of their space.
+    pub edges: Vec<String>,
+}
+
+impl PointView {
+    /// Examples in a batch, where that is an axis.
+    pub fn batch(&self) -> Option<f64> {
+        self.plan.value("batch").and_then(AxisValue::number)
+    }
+
+    /// The metaparameters of the best trial.
+    pub fn best_parameters(&self) -> Option<&BTreeMap<String, f64>> {
+        let best = self.updates.best?;
+        self.trials.iter().find(|t| t.number == best.trial).map(|t| &t.parameters)
+    }
+}
+
+/// The points that differ in batch size alone, smallest first.
+#[derive(Debug, Clone)]
+pub struct LineView {
+    /// What they share: `optimizer sgd`.
+    pub label: String,
+    /// The points.
+    pub points: Vec<PointView>,
+    /// The scaling law, where enough batch sizes reach the target.
+    pub fit: Option<(Scaling, Option<ScalingIntervals>)>,
+}
+
+impl LineView {
+    /// Updates to the target at the batch sizes that reach it.
+    pub fn curve(&self) -> Vec<CurvePoint> {
+        let reached = self.points.iter().filter_map(|p| Some((p.batch()?, p.updates.best?.amount)));
+        reached.map(|(batch, updates)| CurvePoint { batch, updates }).collect()
+    }
+}
+
+/// A study, ready to be shown.
+#[derive(Debug, Clone)]
+pub struct StudyView {
+    /// What it is called.
+    pub name: String,
+    /// What it asks.
+    pub about: String,
+    /// What trains.
+    pub workload: String,
+    /// What is to be reached.
+    pub target: Target,
+    /// Feasible trials each point gets.
+    pub wanted: u64,
+    /// How many axes there are beside the batch size.
+    pub lines: Vec<LineView>,
+    /// Decides resamples.
+    pub bootstrap: Bootstrap,
+}
+
+impl StudyView {
+    /// Computes the view. Err if the target cannot be read.
+    pub fn new(
+        plan: &StudyPlan,
+        points: &[(u64, PointPlan)],
+        trials: &[StoredTrial],
+    ) -> Result<StudyView, StudyError> {
+        let target = plan.target()?;
+        let bootstrap = Bootstrap { seed: Seed(plan.seed.0), resamples: 1000, confidence: CONFIDENCE };
+        let mut lines: Vec<LineView> = Vec::new();
+        for (id, point) in points {
+            let label = line_label(point);
+            let view = point_view(*id, point, trials, (&target, &bootstrap))?;
+            match lines.iter_mut().find(|line| line.label == label) {
+                Some(line) => line.points.push(view),
+                None => lines.push(LineView { label, points: vec![view], fit: None }),
+            }
+        }
+        for line in &mut lines {
+            line.points.sort_by(|a, b| a.batch().unwrap_or(0.0).total_cmp(&b.batch().unwrap_or(0.0)));
+            let fit = fit_scaling(&line.curve()).ok();
+            line.fit = fit.map(|fit| {
+                let amounts: Vec<(f64, Vec<f64>)> = line
+                    .points
+                    .iter()
+                    .filter(|p| !p.updates.amounts.is_empty())
+                    .filter_map(|p| Some((p.batch()?, p.updates.amounts.clone())))
+                    .collect();
+                (fit, scaling_intervals(&amounts, &bootstrap).ok())
+            });
+        }
+        let workload = match (&plan.workload, &plan.exec) {
+            (Some(name), _) => name.clone(),
+            (None, Some(exec)) => exec.command.join(" "),
+            (None, None) => String::new(),
+        };
+        Ok(StudyView {
+            name: plan.name.clone(),
+            about: plan.about.clone(),
+            workload,
+            target,
+            wanted: plan.trials,
+            lines,
+            bootstrap,
+        })
+    }
+
+    /// All points.
+    pub fn points(&self) -> impl Iterator<Item = &PointView> {
+        self.lines.iter().flat_map(|line| &line.points)
+    }
+
+    /// All batch sizes, rising.
+    pub fn batches(&self) -> Vec<f64> {
+        let mut batches: Vec<f64> = self.points().filter_map(PointView::batch).collect();
+        batches.sort_by(f64::total_cmp);
+        batches.dedup();
+        batches
+    }
+}
+
+fn line_label(point: &PointPlan) -> String {
+    let parts: Vec<String> = point
+        .axes
+        .iter()
+        .filter(|(name, _)| name != "batch")
+        .map(|(name, value)| format!("{name} {value}"))
+        .collect();
+    parts.join(", ")
+}
+
+fn point_view(
+    id: u64,
+    plan: &PointPlan,
+    all: &[StoredTrial],
+    (target, bootstrap): (&Target, &Bootstrap),
+) -> Result<PointView, StudyError> {
+    let trials = study_trials(all, id);
+    let updates = to_target(&trials, target, Measure::Updates)?;
+    let count = |state| all.iter().filter(|t| t.point == id && t.state == state).count();
+    let interval = match updates.best {
+        Some(_) => bootstrap.interval(&bootstrap.minima(&updates.amounts, id as usize)),
+        None => None,
+    };
+    let mut view = PointView {
+        id,
+        plan: plan.clone(),
+        trials,
+        updates,
+        interval,
+        failed: count(TrialState::Failed),
+        running: count(TrialState::Running),
+        edges: Vec::new(),
+    };
+    let space = plan.space();
+    let values = view.best_parameters().and_then(|parameters| {
+        space.parameters().iter().map(|p| parameters.get(&p.name).copied()).collect::<Option<Vec<f64>>>()
+    });
+    if let Some(values) = values {
+        view.edges = space
+            .edges(&values, EDGE)
+            .into_iter()
+            .filter(|edge| edge.can_widen)
+            .map(|edge| format!("{} = {}", edge.name, crate::html::number(edge.value)))
+            .collect();
+    }
+    Ok(view)
+}
