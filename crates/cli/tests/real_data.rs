@@ -48,7 +48,7 @@ fn train(words: &[&str], folder: &std::path::Path) -> Value {
     assert_eq!(result["status"], "reached", "{result}");
     let time = result["time"].as_object().expect("time");
     let sum: f64 = time.values().map(|v| v.as_f64().expect("seconds")).sum();
-    let wall = result["wall_seconds"].as_f64().expect("wall_seconds");
+    let wall = result["position"]["wall_seconds"].as_f64().expect("wall_seconds");
     assert!((sum - wall).abs() < 1e-6 * wall.max(1.0), "{sum} {wall}");
     let mut log = std::io::stdout().lock();
     let _ = writeln!(
