@@ -1,6 +1,6 @@
 //! Reverse-mode automatic differentiation: gradients are operations appended to the graph that they differentiate.
 
-use crate::{EngineError, Graph, NodeId, Op};
+use crate::{EngineError, Graph, NodeId, Normalization, Op};
 
 /// Appends to the graph what computes the gradient of `loss` (a scalar) by each node of `wrt`, and returns those
 /// gradients in the order of `wrt`, each of the shape of its node; zero where the loss does not depend on the node.
@@ -100,7 +100,7 @@ impl Sweep<'_> {
                 self.send(args[1], Op::BiasGrad, &[dy])?;
                 self.pass(args[0], dy)
             }
-            Op::Normalize { eps } => self.differentiate_normalize(args, dy, eps),
+            Op::Normalize(how) => self.differentiate_normalize(args, dy, how),
             Op::Relu => self.send(args[0], Op::ReluGrad, &[id, dy]),
             Op::Activate(activation) => {
                 let from = if activation.grad_from_result() { id } else { args[0] };
@@ -153,7 +153,7 @@ impl Sweep<'_> {
             Op::Broadcast(_) => self.send(args[0], Op::Sum, &[dy]),
             Op::CrossEntropy
             | Op::SoftCrossEntropy
-            | Op::BatchStats
+            | Op::BatchStats { .. }
             | Op::Row { .. }
             | Op::Correct
             | Op::Conv2dGradInput { .. }
@@ -161,8 +161,8 @@ impl Sweep<'_> {
             | Op::LinearGradInput
             | Op::LinearGradWeight
             | Op::BiasGrad
-            | Op::NormalizeGradSums { .. }
-            | Op::NormalizeGradInput { .. }
+            | Op::NormalizeGradSums(_)
+            | Op::NormalizeGradInput(_)
             | Op::NormalizeGradInputFixed { .. }
             | Op::ReluGrad
             | Op::ActivateGrad(_)
@@ -179,25 +179,41 @@ impl Sweep<'_> {
         if self.is_needed(id) { self.accumulate(id, dy) } else { Ok(()) }
     }
 
+    /// Sums `[G, 2, C]` of groups added up to `[2, C]`.
+    fn total_sums(&mut self, sums: NodeId) -> Result<NodeId, EngineError> {
+        let &[groups, two, channels] = self.graph.shape(sums).dims() else { return Ok(sums) };
+        let rows = self.graph.reshape(sums, [groups, two * channels])?;
+        let total = self.graph.push(Op::BiasGrad, &[rows])?;
+        self.graph.reshape(total, [two, channels])
+    }
+
     /// Normalisation by the statistics of its own operand is differentiated through them; all other statistics are
     /// constants, and if they are not (they depend on what is trained) there is no gradient to be had.
-    fn differentiate_normalize(&mut self, args: &[NodeId], dy: NodeId, eps: f64) -> Result<(), EngineError> {
+    fn differentiate_normalize(
+        &mut self,
+        args: &[NodeId],
+        dy: NodeId,
+        how: Normalization,
+    ) -> Result<(), EngineError> {
         let &[x, stats, gamma, beta] = args else { unreachable!("normalize has four operands") };
         let source = self.graph.node(stats);
-        let own = source.op == Op::BatchStats && source.args[0] == x;
-        if !own && self.is_needed(stats) {
+        let own = source.op == Op::BatchStats { group: how.group } && source.args[0] == x;
+        if !own && (self.is_needed(stats) || how.group.is_some()) {
             return Err(EngineError::NoGradient { op: source.op.name() });
         }
         let full = own && self.is_needed(x);
         if full || self.is_needed(gamma) || self.is_needed(beta) {
-            let sums = self.graph.push(Op::NormalizeGradSums { eps }, &[dy, x, stats])?;
-            self.send(gamma, Op::Row { row: 1 }, &[sums])?;
-            self.send(beta, Op::Row { row: 0 }, &[sums])?;
+            let sums = self.graph.push(Op::NormalizeGradSums(how), &[dy, x, stats])?;
+            if self.is_needed(gamma) || self.is_needed(beta) {
+                let total = self.total_sums(sums)?;
+                self.send(gamma, Op::Row { row: 1 }, &[total])?;
+                self.send(beta, Op::Row { row: 0 }, &[total])?;
+            }
             if full {
-                return self.send(x, Op::NormalizeGradInput { eps }, &[dy, x, stats, gamma, sums]);
+                return self.send(x, Op::NormalizeGradInput(how), &[dy, x, stats, gamma, sums]);
             }
         }
-        self.send(x, Op::NormalizeGradInputFixed { eps }, &[dy, stats, gamma])
+        self.send(x, Op::NormalizeGradInputFixed { eps: how.eps }, &[dy, stats, gamma])
     }
 }
 

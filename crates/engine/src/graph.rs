@@ -2,7 +2,7 @@
 
 use crate::op::{Op, infer};
 use crate::var::{VarId, Vars};
-use crate::{Activation, Convolution, EngineError, Window};
+use crate::{Activation, Convolution, EngineError, Normalization, Window};
 use sooner_base::{Key, Shape};
 
 /// A node of a graph: the value that one operation computes.
@@ -148,18 +148,25 @@ impl Graph {
 
     /// x: `[..., C]` -> `[2, C]`: mean and biased variance of every channel over all other dimensions.
     pub fn batch_stats(&mut self, x: NodeId) -> Result<NodeId, EngineError> {
-        self.push(Op::BatchStats, &[x])
+        self.push(Op::BatchStats { group: None }, &[x])
     }
 
-    /// gamma (x - mean) / sqrt(variance + eps) + beta, with stats: `[2, C]`, gamma and beta: `[C]`.
+    /// x: `[N, ..., C]` -> `[G, 2, C]`: such statistics of each group of so many examples, the last one perhaps smaller
+    /// (ghost batch normalisation: Hoffer et al., 2017).
+    pub fn group_stats(&mut self, x: NodeId, examples: usize) -> Result<NodeId, EngineError> {
+        self.push(Op::BatchStats { group: Some(examples) }, &[x])
+    }
+
+    /// gamma (x - mean) / sqrt(variance + eps) + beta, with stats: `[2, C]`, or `[G, 2, C]` if the normalisation is by
+    /// groups; gamma and beta: `[C]`.
     pub fn normalize(
         &mut self,
         x: NodeId,
         stats: NodeId,
         [gamma, beta]: [NodeId; 2],
-        eps: f64,
+        how: impl Into<Normalization>,
     ) -> Result<NodeId, EngineError> {
-        self.push(Op::Normalize { eps }, &[x, stats, gamma, beta])
+        self.push(Op::Normalize(how.into()), &[x, stats, gamma, beta])
     }
 
     /// max(x, 0).

@@ -69,10 +69,10 @@ impl<T: Real> Naive<T> {
             Op::LinearGradWeight => linear::naive::grad_weight(arg(0), arg(1)),
             Op::AddBias => linear::naive::add_bias(arg(0), arg(1)),
             Op::BiasGrad => linear::naive::bias_grad(arg(0)),
-            Op::BatchStats => normalize::naive::batch_stats(arg(0)),
-            Op::Normalize { eps } => normalize::naive::normalize([0, 1, 2, 3].map(arg), *eps),
-            Op::NormalizeGradSums { eps } => normalize::naive::grad_sums(arg(0), arg(1), arg(2), *eps),
-            Op::NormalizeGradInput { eps } => normalize::naive::grad_input([0, 1, 2, 3, 4].map(arg), *eps),
+            Op::BatchStats { group } => normalize::naive::batch_stats(arg(0), *group),
+            Op::Normalize(how) => normalize::naive::normalize([0, 1, 2, 3].map(arg), how),
+            Op::NormalizeGradSums(how) => normalize::naive::grad_sums([0, 1, 2].map(arg), how),
+            Op::NormalizeGradInput(how) => normalize::naive::grad_input([0, 1, 2, 3, 4].map(arg), how),
             Op::NormalizeGradInputFixed { eps } => {
                 normalize::naive::grad_input_fixed(arg(0), arg(1), arg(2), *eps)
             }
@@ -118,14 +118,19 @@ impl<T: Real> Naive<T> {
     fn apply(&self, update: &Update, state: &mut State<T>) {
         match update {
             Update::Sgd(sgd) => self.descend(sgd, state),
-            Update::RunningStats { var, stats, rate, count } => {
+            Update::RunningStats { var, stats, rate, counts } => {
                 let running = &mut state.values[var.index()];
-                let channels = running.len() / 2;
+                let (len, channels) = (running.len(), running.len() / 2);
                 let rate = T::from_f64(*rate);
-                let unbias = T::from_f64(*count as f64 / (*count as f64 - 1.0).max(1.0));
-                for (i, &batch) in self.value(*stats).iter().enumerate() {
-                    let batch = if i < channels { batch } else { unbias * batch };
-                    running[i] = (T::ONE - rate) * running[i] + rate * batch;
+                let total: usize = counts.iter().sum();
+                for (i, running) in running.iter_mut().enumerate() {
+                    let mut batch = T::ZERO;
+                    for (group, &count) in self.value(*stats).chunks_exact(len).zip(counts) {
+                        let count = count as f64;
+                        let unbias = if i < channels { 1.0 } else { count / (count - 1.0).max(1.0) };
+                        batch += T::from_f64(unbias * count / total as f64) * group[i];
+                    }
+                    *running = (T::ONE - rate) * *running + rate * batch;
                 }
             }
         }

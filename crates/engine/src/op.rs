@@ -101,6 +101,22 @@ impl From<Window> for Convolution {
     }
 }
 
+/// How values are normalised by statistics.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Normalization {
+    /// Added to the variance.
+    pub eps: f64,
+    /// Examples that share statistics, as in [`Op::BatchStats`].
+    pub group: Option<usize>,
+}
+
+impl From<f64> for Normalization {
+    /// All examples share statistics; the number is added to the variance.
+    fn from(eps: f64) -> Normalization {
+        Normalization { eps, group: None }
+    }
+}
+
 /// A smooth nonlinearity, element by element. (ReLU, which other kernels can take in, is an operation of its own.)
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Activation {
@@ -179,24 +195,18 @@ pub enum Op {
     /// (dy): sum over all but the last dimension.
     BiasGrad,
 
-    /// (x)
-    BatchStats,
+    /// (x): `[2, C]` over the whole batch, or `[G, 2, C]` over groups of examples.
+    BatchStats {
+        /// Examples of a group, the last of which may be smaller; the whole batch if none.
+        group: Option<usize>,
+    },
     /// (x, stats, gamma, beta)
-    Normalize {
-        /// Added to the variance.
-        eps: f64,
-    },
-    /// (dy, x, stats) -> `[2, C]`: sums of dy and of dy times the normalised x, which are the gradients of beta and
-    /// gamma.
-    NormalizeGradSums {
-        /// Added to the variance.
-        eps: f64,
-    },
+    Normalize(Normalization),
+    /// (dy, x, stats) -> `[2, C]` or `[G, 2, C]`: sums of dy and of dy times the normalised x, which are the gradients
+    /// of beta and gamma.
+    NormalizeGradSums(Normalization),
     /// (dy, x, stats, gamma, sums): gradient by x through the batch's own statistics.
-    NormalizeGradInput {
-        /// Added to the variance.
-        eps: f64,
-    },
+    NormalizeGradInput(Normalization),
     /// (dy, stats, gamma): gradient by x where the statistics are constants (evaluation mode).
     NormalizeGradInputFixed {
         /// Added to the variance.
@@ -305,10 +315,10 @@ impl Op {
             Op::LinearGradWeight => "linear_grad_weight",
             Op::AddBias => "add_bias",
             Op::BiasGrad => "bias_grad",
-            Op::BatchStats => "batch_stats",
-            Op::Normalize { .. } => "normalize",
-            Op::NormalizeGradSums { .. } => "normalize_grad_sums",
-            Op::NormalizeGradInput { .. } => "normalize_grad_input",
+            Op::BatchStats { .. } => "batch_stats",
+            Op::Normalize(_) => "normalize",
+            Op::NormalizeGradSums(_) => "normalize_grad_sums",
+            Op::NormalizeGradInput(_) => "normalize_grad_input",
             Op::NormalizeGradInputFixed { .. } => "normalize_grad_input_fixed",
             Op::Row { .. } => "row",
             Op::Relu => "relu",

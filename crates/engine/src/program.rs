@@ -12,7 +12,7 @@ pub enum Update {
     Sgd(Sgd),
     /// running = (1 - rate) running + rate batch, for `[2, C]` mean and variance; the variance is made unbiased
     /// first with count / (count - 1), as PyTorch does. A statistic over one element has no unbiased variance: then
-    /// the factor is 1.
+    /// the factor is 1. Of the statistics of several groups the mean is taken, weighted by their counts.
     RunningStats {
         /// The running statistics.
         var: VarId,
@@ -20,8 +20,8 @@ pub enum Update {
         stats: NodeId,
         /// The weight of the new batch.
         rate: f64,
-        /// Elements that each statistic was taken over.
-        count: usize,
+        /// Elements that each statistic was taken over, group by group.
+        counts: Vec<usize>,
     },
 }
 

@@ -64,7 +64,7 @@ impl Net {
         let stats = g.batch_stats(y).expect("shapes fit");
         let var = self.vars.find(&format!("{name}.running")).expect("declared above");
         let count = g.shape(y).len() / channels;
-        self.updates.push(Update::RunningStats { var, stats, rate: 0.1, count });
+        self.updates.push(Update::RunningStats { var, stats, rate: 0.1, counts: vec![count] });
         let y = g.normalize(y, stats, [gain, shift], 1e-5).expect("shapes fit");
         g.relu(y).expect("shapes fit")
     }

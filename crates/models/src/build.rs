@@ -95,7 +95,12 @@ impl<'v> Net<'v> {
             Mode::Train => {
                 let stats = self.graph.batch_stats(x)?;
                 let count = shape.len() / channels;
-                self.updates.push(Update::RunningStats { var: running, stats, rate: 0.1, count });
+                self.updates.push(Update::RunningStats {
+                    var: running,
+                    stats,
+                    rate: 0.1,
+                    counts: vec![count],
+                });
                 stats
             }
         };

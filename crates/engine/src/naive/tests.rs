@@ -163,7 +163,7 @@ fn running(running: [f64; 2], batch: &[f64], rate: f64) -> Vec<f64> {
     let var = b.vars.find("v1").unwrap();
     let loss = b.graph.sum(x).unwrap();
     let forward = b.graph.clone();
-    let update = Update::RunningStats { var, stats, rate, count: batch.len() };
+    let update = Update::RunningStats { var, stats, rate, counts: vec![batch.len()] };
     let case = b.finish("running statistics", loss, forward, vec![update]);
     case.run_naive().1.values[1].clone()
 }

@@ -145,8 +145,8 @@ impl Native {
             self.plan.place(&self.low.operands[at]).expect("operands of updates are results of steps");
         let operand = &self.arena.values()[place.start..place.start + place.len];
         match &self.program.updates[at] {
-            Update::RunningStats { var, rate, count, .. } => {
-                update::running_stats(operand, [*rate, *count as f64], &mut state.values[var.index()]);
+            Update::RunningStats { var, rate, counts, .. } => {
+                update::running_stats(operand, *rate, counts, &mut state.values[var.index()]);
             }
             Update::Sgd(sgd) => {
                 let number = |id: NodeId| {

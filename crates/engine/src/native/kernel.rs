@@ -7,6 +7,7 @@ use super::weight_gradient::WeightGradient;
 use crate::Activation;
 use crate::ops::conv2d::native::{Forward, GradInput, GradWeight};
 use crate::ops::elementwise::native::Channels;
+use crate::ops::normalize::native::By;
 use crate::ops::pool::native::Pooling;
 use crate::ops::{activation, dropout, elementwise, linear, loss, normalize, pool};
 use sooner_base::{Key, Origin};
@@ -22,10 +23,10 @@ pub(crate) enum Kernel {
     GradWeight(WeightGradient),
     AddBias { relu: bool },
     BiasGrad,
-    BatchStats,
-    Normalize { eps: f32, relu: bool },
-    NormalizeGradSums { eps: f32 },
-    NormalizeGradInput { eps: f32 },
+    BatchStats(By),
+    Normalize { by: By, relu: bool },
+    NormalizeGradSums(By),
+    NormalizeGradInput(By),
     NormalizeGradInputFixed { eps: f32 },
     Relu,
     ReluGrad,
@@ -79,7 +80,7 @@ impl Kernel {
     pub(crate) fn in_place(&self) -> &'static [usize] {
         match self {
             Kernel::AddBias { .. } | Kernel::Normalize { .. } | Kernel::Relu | Kernel::Scale { .. } => &[0],
-            Kernel::NormalizeGradInput { .. } | Kernel::NormalizeGradInputFixed { .. } => &[0],
+            Kernel::NormalizeGradInput(_) | Kernel::NormalizeGradInputFixed { .. } => &[0],
             Kernel::Activate(_) | Kernel::ScaleBy | Kernel::Dropout { .. } => &[0],
             Kernel::ReluGrad | Kernel::ActivateGrad(_) => &[1],
             Kernel::Add | Kernel::Mul => &[0, 1],
@@ -115,15 +116,15 @@ impl Kernel {
             Kernel::GradWeight(plan) => plan.run(cx, x.reals(0), out, workspace),
             Kernel::AddBias { relu } => linear::native::add_bias(cx, x.reals[0], x.real(1), *relu, out),
             Kernel::BiasGrad => linear::native::bias_grad(cx, x.real(0), out, workspace),
-            Kernel::BatchStats => normalize::native::batch_stats(cx, x.real(0), out, workspace),
-            Kernel::Normalize { eps, relu } => {
-                normalize::native::normalize(cx, x.reals[0], x.reals(1), (*eps, *relu), out, workspace);
+            Kernel::BatchStats(by) => normalize::native::batch_stats(cx, by, x.real(0), out, workspace),
+            Kernel::Normalize { by, relu } => {
+                normalize::native::normalize(cx, (by, *relu), x.reals[0], x.reals(1), out, workspace);
             }
-            Kernel::NormalizeGradSums { eps } => {
-                normalize::native::grad_sums(cx, x.reals(0), *eps, out, workspace);
+            Kernel::NormalizeGradSums(by) => {
+                normalize::native::grad_sums(cx, by, x.reals(0), out, workspace);
             }
-            Kernel::NormalizeGradInput { eps } => {
-                normalize::native::grad_input(cx, x.reals[0], x.reals(1), *eps, out, workspace);
+            Kernel::NormalizeGradInput(by) => {
+                normalize::native::grad_input(cx, by, x.reals[0], x.reals(1), out, workspace);
             }
             Kernel::NormalizeGradInputFixed { eps } => {
                 normalize::native::grad_input_fixed(cx, x.reals[0], x.reals(1), *eps, out, workspace);

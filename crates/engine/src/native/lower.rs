@@ -5,6 +5,7 @@ use super::kernel::Kernel;
 use super::simd::Isa;
 use crate::ops::conv2d::native::{Forward, GradInput, GradWeight};
 use crate::ops::elementwise::native::Channels;
+use crate::ops::normalize::native::By;
 use crate::ops::pool::native::Pooling;
 use crate::ops::{linear, normalize};
 use crate::{Graph, NodeId, Op, Program, Update};
@@ -136,7 +137,7 @@ impl Fusion {
         let mut fusion = Fusion { into: vec![None; nodes.len()], head: vec![None; nodes.len()] };
         for (index, node) in nodes.iter().enumerate().filter(|(index, _)| needed[*index]) {
             let mut takes_bias = matches!(node.op, Op::Conv2d(_) | Op::Linear);
-            let starts = takes_bias || matches!(node.op, Op::Normalize { .. } | Op::AddBias);
+            let starts = takes_bias || matches!(node.op, Op::Normalize(_) | Op::AddBias);
             if !starts || fusion.into[index].is_some() {
                 continue;
             }
@@ -292,15 +293,21 @@ fn kernel(graph: &Graph, id: NodeId, [bias, relu]: [bool; 2], isa: Isa) -> (Kern
             let channels = shape(0).last();
             (Kernel::BiasGrad, Slices::of(rows(0), channels).workspace(channels))
         }
-        Op::BatchStats => {
-            (Kernel::BatchStats, normalize::native::batch_stats_workspace(rows(0), shape(0).last()))
+        Op::BatchStats { group } => {
+            let by = By::new(shape(0), *group, 0.0);
+            (Kernel::BatchStats(by), normalize::native::batch_stats_workspace(by.rows(channels), channels))
         }
-        Op::Normalize { eps } => (Kernel::Normalize { eps: *eps as f32, relu }, channels),
-        Op::NormalizeGradSums { eps } => {
-            let workspace = normalize::native::grad_sums_workspace(rows(0), shape(0).last());
-            (Kernel::NormalizeGradSums { eps: *eps as f32 }, workspace)
+        Op::Normalize(how) => {
+            (Kernel::Normalize { by: By::new(shape(0), how.group, how.eps), relu }, channels)
         }
-        Op::NormalizeGradInput { eps } => (Kernel::NormalizeGradInput { eps: *eps as f32 }, 3 * channels),
+        Op::NormalizeGradSums(how) => {
+            let by = By::new(shape(0), how.group, how.eps);
+            let workspace = normalize::native::grad_sums_workspace(by.rows(channels), channels);
+            (Kernel::NormalizeGradSums(by), workspace)
+        }
+        Op::NormalizeGradInput(how) => {
+            (Kernel::NormalizeGradInput(By::new(shape(0), how.group, how.eps)), 3 * channels)
+        }
         Op::NormalizeGradInputFixed { eps } => {
             (Kernel::NormalizeGradInputFixed { eps: *eps as f32 }, channels)
         }

@@ -7,14 +7,19 @@ use super::pool::{Disjoint, Pool};
 use super::simd::{Isa, multiversion};
 use crate::{Sgd, State};
 
-/// Mixes a batch's statistics `[2, C]` into running ones; see [`crate::Update::RunningStats`].
-pub(crate) fn running_stats(batch: &[f32], [rate, count]: [f64; 2], running: &mut [f32]) {
-    let channels = running.len() / 2;
+/// Mixes a batch's statistics `[G, 2, C]` into running ones; see [`crate::Update::RunningStats`].
+pub(crate) fn running_stats(batch: &[f32], rate: f64, counts: &[usize], running: &mut [f32]) {
+    let (len, channels) = (running.len(), running.len() / 2);
     let rate = rate as f32;
-    let unbias = (count / (count - 1.0).max(1.0)) as f32;
-    for (i, (running, batch)) in running.iter_mut().zip(batch).enumerate() {
-        let batch = if i < channels { *batch } else { unbias * batch };
-        *running = (1.0 - rate) * *running + rate * batch;
+    let total: usize = counts.iter().sum();
+    running.iter_mut().for_each(|v| *v *= 1.0 - rate);
+    for (group, &count) in batch.chunks_exact(len.max(1)).zip(counts) {
+        let share = rate * (count as f64 / total as f64) as f32;
+        let unbias = (count as f64 / (count as f64 - 1.0).max(1.0)) as f32;
+        for (i, (running, batch)) in running.iter_mut().zip(group).enumerate() {
+            let batch = if i < channels { *batch } else { unbias * batch };
+            *running += share * batch;
+        }
     }
 }
 

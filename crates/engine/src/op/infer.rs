@@ -1,6 +1,6 @@
 //! The static shapes of operations.
 
-use super::{Activation, Convolution, Op, Window};
+use super::{Activation, Convolution, Normalization, Op, Window};
 use crate::EngineError;
 use crate::graph::{Dtype, Node};
 use sooner_base::Shape;
@@ -15,6 +15,14 @@ fn filters(conv: &Convolution, channels: usize, w: &Shape) -> bool {
         && [w[0], w[1]] == window.kernel
 }
 
+/// The shape of the statistics of x.
+fn stats_shape(x: &Shape, group: Option<usize>) -> Shape {
+    match group {
+        None => [2, x.last()].into(),
+        Some(examples) => [x[0].div_ceil(examples.max(1)), 2, x.last()].into(),
+    }
+}
+
 /// The shape and element type of an operation's result, or an error that names the operation and its operands' shapes.
 pub(crate) fn infer(op: &Op, args: &[&Node]) -> Result<(Shape, Dtype), EngineError> {
     let shapes: Vec<Shape> = args.iter().map(|n| n.shape.clone()).collect();
@@ -23,17 +31,22 @@ pub(crate) fn infer(op: &Op, args: &[&Node]) -> Result<(Shape, Dtype), EngineErr
     let check = |good: bool, expected: &'static str| if good { Ok(()) } else { Err(fail(expected)) };
     let arity = match op {
         Op::Features | Op::Labels | Op::SoftLabels | Op::Scalar(_) | Op::Read(_) | Op::Fill { .. } => 0,
-        Op::BiasGrad | Op::BatchStats | Op::Row { .. } | Op::Relu | Op::MaxPool(_) | Op::AvgPool(_) => 1,
+        Op::BiasGrad
+        | Op::BatchStats { .. }
+        | Op::Row { .. }
+        | Op::Relu
+        | Op::MaxPool(_)
+        | Op::AvgPool(_) => 1,
         Op::AvgPoolGrad { .. } | Op::GlobalAvgPool | Op::GlobalAvgPoolGrad { .. } | Op::Scale(_) => 1,
         Op::Reshape(_) | Op::PadChannels { .. } | Op::TakeChannels { .. } | Op::Sum | Op::Broadcast(_) => 1,
         Op::Conv2d(_) | Op::Conv2dGradInput { .. } | Op::Conv2dGradWeight(_) | Op::Linear => 2,
         Op::LinearGradInput | Op::LinearGradWeight | Op::AddBias | Op::ReluGrad | Op::MaxPoolGrad(_) => 2,
         Op::Activate(_) | Op::Dropout { .. } => 1,
         Op::ActivateGrad(_) | Op::Add | Op::Mul | Op::ScaleBy | Op::Correct => 2,
-        Op::NormalizeGradSums { .. } | Op::NormalizeGradInputFixed { .. } | Op::CrossEntropy => 3,
+        Op::NormalizeGradSums(_) | Op::NormalizeGradInputFixed { .. } | Op::CrossEntropy => 3,
         Op::SoftCrossEntropy => 3,
-        Op::Normalize { .. } | Op::CrossEntropyGrad | Op::SoftCrossEntropyGrad => 4,
-        Op::NormalizeGradInput { .. } => 5,
+        Op::Normalize(_) | Op::CrossEntropyGrad | Op::SoftCrossEntropyGrad => 4,
+        Op::NormalizeGradInput(_) => 5,
     };
     check(args.len() == arity, "another number of operands")?;
     let s = &shapes;
@@ -46,9 +59,9 @@ pub(crate) fn infer(op: &Op, args: &[&Node]) -> Result<(Shape, Dtype), EngineErr
         let good = s[i].rank() == 1 && s[i][0] == s[like].last();
         check(good, "one value a channel")
     };
-    let stats = |i: usize, like: usize| {
-        let good = s[i].rank() == 2 && s[i][0] == 2 && s[i][1] == s[like].last();
-        check(good, "statistics [2, C]")
+    let stats = |i: usize, like: usize, group: Option<usize>| {
+        let good = s[like].rank() > 0 && s[i] == stats_shape(&s[like], group);
+        check(good, "statistics [2, C], or [G, 2, C] of groups")
     };
     let shape = match op {
         Op::Features | Op::Labels | Op::SoftLabels | Op::Scalar(_) | Op::Read(_) => {
@@ -97,30 +110,31 @@ pub(crate) fn infer(op: &Op, args: &[&Node]) -> Result<(Shape, Dtype), EngineErr
             check(s[0].rank() > 0, "at least one dimension")?;
             [s[0].last()].into()
         }
-        Op::BatchStats => {
+        Op::BatchStats { group } => {
             check(s[0].rank() > 1 && !s[0].is_empty(), "a non-empty [..., C]")?;
-            [2, s[0].last()].into()
+            check(*group != Some(0), "groups of at least one example")?;
+            stats_shape(&s[0], *group)
         }
-        Op::Normalize { .. } => {
-            stats(1, 0)?;
+        Op::Normalize(Normalization { group, .. }) => {
+            stats(1, 0, *group)?;
             channels(2, 0)?;
             channels(3, 0)?;
             s[0].clone()
         }
-        Op::NormalizeGradSums { .. } => {
+        Op::NormalizeGradSums(Normalization { group, .. }) => {
             check(s[0] == s[1], "dy and x of one shape")?;
-            stats(2, 0)?;
+            stats(2, 0, *group)?;
             s[2].clone()
         }
-        Op::NormalizeGradInput { .. } => {
+        Op::NormalizeGradInput(Normalization { group, .. }) => {
             check(s[0] == s[1], "dy and x of one shape")?;
-            stats(2, 0)?;
+            stats(2, 0, *group)?;
             channels(3, 0)?;
-            stats(4, 0)?;
+            stats(4, 0, *group)?;
             s[0].clone()
         }
         Op::NormalizeGradInputFixed { .. } => {
-            stats(1, 0)?;
+            stats(1, 0, None)?;
             channels(2, 0)?;
             s[0].clone()
         }

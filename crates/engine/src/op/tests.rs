@@ -57,7 +57,7 @@ fn taps_are_the_positions_inside_the_image() {
 fn results_have_shapes() {
     check(Op::Conv2d(Window::same(3, 2).into()), &[real(&[2, 7, 6, 3]), real(&[3, 3, 3, 5])], &[2, 4, 3, 5]);
     check(Op::Linear, &[real(&[4, 3]), real(&[3, 2])], &[4, 2]);
-    check(Op::BatchStats, &[real(&[2, 3, 4, 5])], &[2, 5]);
+    check(Op::BatchStats { group: None }, &[real(&[2, 3, 4, 5])], &[2, 5]);
     check(Op::GlobalAvgPool, &[real(&[2, 3, 4, 5])], &[2, 5]);
     check(Op::PadChannels { before: 0, channels: 7 }, &[real(&[2, 3])], &[2, 7]);
     check(Op::CrossEntropy, &[real(&[4, 3]), Labels(4), real(&[])], &[4]);
@@ -103,14 +103,14 @@ fn refusals_name_the_operation_and_the_shapes() {
         "add_bias: expected one value a channel, found shapes [[4, 3], [4]]",
     );
     refuse(
-        Op::BatchStats,
+        Op::BatchStats { group: None },
         &[real(&[0, 3])],
         "batch_stats: expected a non-empty [..., C], found shapes [[0, 3]]",
     );
     refuse(
-        Op::Normalize { eps: 0.1 },
+        Op::Normalize(0.1.into()),
         &[real(&[4, 3]), real(&[3, 2]), real(&[3]), real(&[3])],
-        "normalize: expected statistics [2, C], found shapes [[4, 3], [3, 2], [3], [3]]",
+        "normalize: expected statistics [2, C], or [G, 2, C] of groups, found shapes [[4, 3], [3, 2], [3], [3]]",
     );
     refuse(
         Op::Add,

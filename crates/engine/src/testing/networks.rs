@@ -1,7 +1,10 @@
 //! Whole networks with optimisers: a fixed small residual one and random ones.
 
 use super::{Builder, Case};
-use crate::{EngineError, Graph, Group, NodeId, OptimizerSpec, Role, Rule, Update, Window, add_optimizer};
+use crate::{
+    EngineError, Graph, Group, NodeId, Normalization, Op, OptimizerSpec, Role, Rule, Update, Window,
+    add_optimizer,
+};
 
 /// How many random networks tests go through.
 pub(crate) const RANDOM_NETWORKS: u64 = 40;
@@ -92,12 +95,16 @@ fn normalize(b: &mut Builder, x: NodeId, updates: &mut Vec<Update>) -> Result<No
     let [gamma, beta] = [b.normal(channels), b.normal(channels)];
     let gamma = b.variable(Role::Gain, [channels], gamma);
     let beta = b.variable(Role::Bias, [channels], beta);
-    let stats = b.graph.batch_stats(x)?;
+    let group = b.pick(&[None, None, Some(2)]);
+    let stats = b.graph.push(Op::BatchStats { group }, &[x])?;
     b.running_stats(channels);
     let var = b.vars.find(&format!("v{}", b.values.len() - 1)).expect("just declared");
-    updates.push(Update::RunningStats { var, stats, rate: 0.1, count: shape.len() / channels });
+    let rows = shape.len() / channels / shape[0];
+    let size = group.unwrap_or(shape[0]);
+    let counts = (0..shape[0]).step_by(size).map(|first| rows * size.min(shape[0] - first)).collect();
+    updates.push(Update::RunningStats { var, stats, rate: 0.1, counts });
     // A large eps keeps single-row batches, whose variance is 0, from magnifying rounding errors.
-    b.graph.normalize(x, stats, [gamma, beta], 0.01)
+    b.graph.normalize(x, stats, [gamma, beta], Normalization { eps: 0.01, group })
 }
 
 /// x: `[N, I]` -> logits, mean cross entropy, correct answers, and a random optimiser.

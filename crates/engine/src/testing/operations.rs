@@ -2,7 +2,7 @@
 //! function's gradient by every operand, so that the gradient operations are in it too.
 
 use super::{Builder, Case};
-use crate::{Activation, Convolution, EngineError, NodeId, Op, Role, Window};
+use crate::{Activation, Convolution, EngineError, NodeId, Normalization, Op, Role, Window};
 use sooner_base::{Purpose, Seed};
 
 type Build = dyn Fn(&mut Builder) -> Result<NodeId, EngineError>;
@@ -14,6 +14,7 @@ pub(crate) fn operations() -> Vec<Case> {
     grouped_convolutions(&mut cases);
     linears(&mut cases);
     normalizations(&mut cases);
+    ghost_normalizations(&mut cases);
     pools(&mut cases);
     elementwise(&mut cases);
     activations(&mut cases);
@@ -128,6 +129,23 @@ fn normalizations(cases: &mut Vec<Case>) {
                 b.graph.normalize(x, stats, [gamma, beta], 1e-3)
             });
         }
+    }
+}
+
+/// Whole groups, a smaller last one, one group larger than the batch, groups of one example.
+fn ghost_normalizations(cases: &mut Vec<Case>) {
+    for (shape, group) in
+        [([6, 2, 3, 5], 2), ([7, 3, 2, 4], 3), ([3, 2, 2, 17], 8), ([4, 3, 3, 1], 1), ([5, 20, 20, 6], 2)]
+    {
+        case(cases, &format!("normalize {shape:?} in groups of {group}"), &move |b| {
+            let c = shape[3];
+            let (x, gamma, beta) = (b.weight(shape), b.weight([c]), b.weight([c]));
+            let stats = b.graph.group_stats(x, group)?;
+            b.outputs.push(("stats".to_string(), stats));
+            let how = Normalization { eps: 1e-3, group: Some(group) };
+            let y = b.graph.normalize(x, stats, [gamma, beta], how)?;
+            b.graph.relu(y)
+        });
     }
 }
 

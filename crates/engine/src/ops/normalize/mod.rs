@@ -7,6 +7,7 @@
 //! - sums: row 0 `sum over r of dy[r, c]` (gradient of beta), row 1 `sum over r of dy[r, c] z[r, c]` (of gamma)
 //! - gradient by x through its own statistics: `dx = gamma s (dy - (sums[0] + z sums[1]) / R)`
 //! - gradient by x where the statistics are constants: `dx = gamma s dy`
+//! - by groups of examples (ghost batch normalisation): all of this for each group by itself, stats and sums `[G, 2, C]`
 //! - row: one row of a `[2, C]` tensor
 
 pub(crate) mod naive;

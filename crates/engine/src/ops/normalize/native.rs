@@ -2,9 +2,97 @@
 //! the cache and merged by the formula of Chan, Golub and LeVeque (1979), so a mean far from 0 costs no precision.
 
 use crate::native::{Context, Slices, multiversion, rows_per_part, sum_slices};
+use sooner_base::Shape;
 
 /// Values of a block of rows that is read twice (32 KiB).
 const BLOCK: usize = 8192;
+
+/// The groups of examples that share statistics, as parts of x: `[N, ..., C]`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct By {
+    eps: f32,
+    /// Values of x that share statistics.
+    each: usize,
+}
+
+impl By {
+    /// Groups of so many examples of x, or all of it.
+    pub(crate) fn new(x: &Shape, group: Option<usize>, eps: f64) -> By {
+        let each = group.map_or(x.len(), |n| n.min(x[0]) * x.len().checked_div(x[0]).unwrap_or(0));
+        By { eps: eps as f32, each: each.max(1) }
+    }
+
+    /// The most rows of C channels in a group.
+    pub(crate) fn rows(&self, channels: usize) -> usize {
+        self.each.checked_div(channels).unwrap_or(0)
+    }
+
+    /// The part of x that group number g has.
+    fn part<'a>(&self, x: &'a [f32], g: usize) -> &'a [f32] {
+        &x[g * self.each..x.len().min((g + 1) * self.each)]
+    }
+}
+
+/// x: `[N, ..., C]` -> `[2, C]` of each group: mean and biased variance of each channel.
+pub(crate) fn batch_stats(cx: &Context, by: &By, x: &[f32], stats: &mut [f32], workspace: &mut [f32]) {
+    let groups = x.len().div_ceil(by.each);
+    let len = stats.len().checked_div(groups).unwrap_or(0);
+    for (g, stats) in stats.chunks_mut(len.max(1)).enumerate() {
+        group_stats(cx, by.part(x, g), stats, workspace);
+    }
+}
+
+/// x: `[N, ..., C]`, stats: `[2, C]` of each group, gamma, beta: `[C]` -> normalised x, in place if there is no x.
+/// Negative results become 0 if `relu`. The workspace holds C values.
+pub(crate) fn normalize(
+    cx: &Context,
+    (by, relu): (&By, bool),
+    x: Option<&[f32]>,
+    [stats, gamma, beta]: [&[f32]; 3],
+    y: &mut [f32],
+    workspace: &mut [f32],
+) {
+    let len = 2 * gamma.len();
+    for (g, y) in y.chunks_mut(by.each).enumerate() {
+        let operands = [&stats[g * len..(g + 1) * len], gamma, beta];
+        normalize_group(cx, x.map(|x| by.part(x, g)), operands, (by.eps, relu), y, workspace);
+    }
+}
+
+/// dy, x: `[N, ..., C]`, stats: `[2, C]` of each group -> `[2, C]` of each group: sums of dy and of dy times the
+/// normalised x.
+pub(crate) fn grad_sums(
+    cx: &Context,
+    by: &By,
+    [dy, x, stats]: [&[f32]; 3],
+    sums: &mut [f32],
+    workspace: &mut [f32],
+) {
+    let len = sums.len().checked_div(x.len().div_ceil(by.each)).unwrap_or(sums.len());
+    for (g, sums) in sums.chunks_mut(len.max(1)).enumerate() {
+        let operands =
+            if x.is_empty() { [dy, x, stats] } else { [by.part(dy, g), by.part(x, g), &stats[g * len..]] };
+        group_sums(cx, operands, by.eps, sums, workspace);
+    }
+}
+
+/// dy, x: `[N, ..., C]`, stats: `[2, C]` of each group, gamma: `[C]`, sums: as stats -> dx through the statistics of x;
+/// in place of dy if there is none. The workspace holds 3 C values.
+pub(crate) fn grad_input(
+    cx: &Context,
+    by: &By,
+    dy: Option<&[f32]>,
+    [x, stats, gamma, sums]: [&[f32]; 4],
+    dx: &mut [f32],
+    workspace: &mut [f32],
+) {
+    let len = 2 * gamma.len();
+    for (g, dx) in dx.chunks_mut(by.each).enumerate() {
+        let group = g * len..(g + 1) * len;
+        let operands = [by.part(x, g), &stats[group.clone()], gamma, &sums[group]];
+        group_grad_input(cx, dy.map(|dy| by.part(dy, g)), operands, by.eps, dx, workspace);
+    }
+}
 
 /// Values of workspace that [`batch_stats`] takes: mean and sum of squares of each slice, and of a block.
 pub(crate) fn batch_stats_workspace(rows: usize, channels: usize) -> usize {
@@ -12,7 +100,7 @@ pub(crate) fn batch_stats_workspace(rows: usize, channels: usize) -> usize {
 }
 
 /// x: `[R, C]` -> `[2, C]`: mean and biased variance of each channel.
-pub(crate) fn batch_stats(cx: &Context, x: &[f32], stats: &mut [f32], workspace: &mut [f32]) {
+fn group_stats(cx: &Context, x: &[f32], stats: &mut [f32], workspace: &mut [f32]) {
     let channels = stats.len() / 2;
     if channels == 0 {
         return;
@@ -84,7 +172,7 @@ multiversion! {
 
 /// x: `[R, C]`, stats: `[2, C]`, gamma, beta: `[C]` -> gamma (x - mean) / sqrt(variance + eps) + beta, in place if there
 /// is no x. Negative results become 0 if `relu`. The workspace holds C values.
-pub(crate) fn normalize(
+fn normalize_group(
     cx: &Context,
     x: Option<&[f32]>,
     [stats, gamma, beta]: [&[f32]; 3],
@@ -139,13 +227,7 @@ pub(crate) fn grad_sums_workspace(rows: usize, channels: usize) -> usize {
 }
 
 /// dy, x: `[R, C]`, stats: `[2, C]` -> `[2, C]`: sums of dy and of dy times the normalised x.
-pub(crate) fn grad_sums(
-    cx: &Context,
-    [dy, x, stats]: [&[f32]; 3],
-    eps: f32,
-    sums: &mut [f32],
-    workspace: &mut [f32],
-) {
+fn group_sums(cx: &Context, [dy, x, stats]: [&[f32]; 3], eps: f32, sums: &mut [f32], workspace: &mut [f32]) {
     let channels = sums.len() / 2;
     let slices = Slices::of(x.len().checked_div(channels).unwrap_or(0), channels);
     let length = slices.rows * channels;
@@ -191,7 +273,7 @@ multiversion! {
 
 /// dy, x: `[R, C]`, stats: `[2, C]`, gamma: `[C]`, sums: `[2, C]` -> dx through the statistics of x; in place of dy if
 /// there is none. The workspace holds 3 C values.
-pub(crate) fn grad_input(
+fn group_grad_input(
     cx: &Context,
     dy: Option<&[f32]>,
     [x, stats, gamma, sums]: [&[f32]; 4],
