@@ -1,5 +1,6 @@
 //! What the user typed. Nothing is looked up or resolved here.
 
+use crate::study::args::StudyArgs;
 use clap::{Args, Parser, Subcommand};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -26,6 +27,10 @@ pub(crate) enum Command {
     Dawnbench(DawnbenchArgs),
     /// Solve the noisy quadratic model: fewest fresh batches to the goal for each batch size and echo factor.
     Nqm(NqmArgs),
+    /// Study updates-to-target over batch size, echo factor and more, tuned at every point.
+    Study(StudyArgs),
+    /// Write a page of runs: curves, where their time went, the ceiling.
+    Report(ReportArgs),
 }
 
 /// What names and changes a plan; shared by every command that takes one.
@@ -142,6 +147,22 @@ pub(crate) struct NqmArgs {
     pub(crate) json: bool,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// Folders of records
+    #[arg(value_name = "RUN", required = true)]
+    pub(crate) runs: Vec<PathBuf>,
+    /// The page
+    #[arg(short, long, value_name = "PAGE.html", default_value = "runs.html")]
+    pub(crate) out: PathBuf,
+    /// Write every figure also as SVG and CSV files, in a folder beside the page
+    #[arg(long)]
+    pub(crate) assets: bool,
+    /// Print exactly one JSON object on the last line of stdout
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 impl Command {
     /// Whether the answer is for a machine.
     pub(crate) fn json(&self) -> bool {
@@ -152,6 +173,8 @@ impl Command {
             Command::Workloads(args) => args.json,
             Command::Dawnbench(args) => args.json,
             Command::Nqm(args) => args.json,
+            Command::Study(args) => args.command.json(),
+            Command::Report(args) => args.json,
         }
     }
 }

@@ -6,6 +6,7 @@ mod fail;
 mod machine;
 mod progress;
 mod settle;
+mod study;
 mod version;
 
 use args::{Cli, Command};
@@ -32,6 +33,8 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Eval(args) => commands::eval::run(&args),
         Command::Workloads(args) => commands::workloads::run(&args),
         Command::Dawnbench(args) => commands::dawnbench::run(&args),
+        Command::Report(args) => commands::report::run(&args),
+        Command::Study(args) => study::run(&args.command),
         Command::Nqm(args) => commands::nqm::run(&args),
     }
 }

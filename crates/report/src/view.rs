@@ -28,7 +28,7 @@ pub struct PointView {
     pub updates: ToTarget,
     /// The middle of the best of resampled trials, in updates; infinite above if some never reach.
     pub interval: Option<Interval>,
-    /// Trials that failed, and that are running.
+    /// Trials that came to no result.
     pub failed: usize,
     /// Trials that are running.
     pub running: usize,
@@ -81,7 +81,7 @@ pub struct StudyView {
     pub target: Target,
     /// Feasible trials each point gets.
     pub wanted: u64,
-    /// How many axes there are beside the batch size.
+    /// The points, by what they share beside the batch size.
     pub lines: Vec<LineView>,
     /// Decides resamples.
     pub bootstrap: Bootstrap,

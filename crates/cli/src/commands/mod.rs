@@ -4,5 +4,6 @@ pub(crate) mod bench;
 pub(crate) mod dawnbench;
 pub(crate) mod eval;
 pub(crate) mod nqm;
+pub(crate) mod report;
 pub(crate) mod train;
 pub(crate) mod workloads;

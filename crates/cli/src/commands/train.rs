@@ -73,7 +73,7 @@ fn exit_code(status: Status) -> ExitCode {
 }
 
 /// Set by Ctrl-C; a second one ends the process at once.
-fn interrupts() -> anyhow::Result<Arc<AtomicBool>> {
+pub(crate) fn interrupts() -> anyhow::Result<Arc<AtomicBool>> {
     let flag = Arc::new(AtomicBool::new(false));
     let set = flag.clone();
     ctrlc::set_handler(move || {
@@ -85,7 +85,8 @@ fn interrupts() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(flag)
 }
 
-fn unix_seconds() -> f64 {
+/// Now, in seconds since 1970.
+pub(crate) fn unix_seconds() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64())
 }
 

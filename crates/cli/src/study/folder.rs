@@ -1,0 +1,86 @@
+//! A study's folder: `study.db`, and logs and records of single trials in `trials`.
+
+use anyhow::Context;
+use sooner_record::{RecordError, SqliteStore, Store, StoredStudy, StoredTrial, StudyPoint};
+use sooner_study::definition::{PointPlan, StudyPlan, place_points};
+use std::path::{Path, PathBuf};
+
+const DATABASE: &str = "study.db";
+
+/// An open study.
+pub(crate) struct Folder {
+    pub(crate) path: PathBuf,
+    pub(crate) store: SqliteStore,
+    pub(crate) plan: StudyPlan,
+    /// The points by their numbers in the store.
+    pub(crate) points: Vec<(u64, PointPlan)>,
+}
+
+impl Folder {
+    /// Makes the folder and the store.
+    pub(crate) fn create(path: &Path, plan: StudyPlan) -> anyhow::Result<Folder> {
+        let points = place_points(plan.points()?, &[]);
+        std::fs::create_dir_all(path).with_context(|| format!("cannot make {}", path.display()))?;
+        let store = SqliteStore::create(&path.join(DATABASE))?;
+        let mut folder = Folder { path: path.to_path_buf(), store, plan, points };
+        folder.save()?;
+        Ok(folder)
+    }
+
+    /// Opens a study that is there.
+    pub(crate) fn open(path: &Path) -> anyhow::Result<Folder> {
+        let mut store = SqliteStore::open(&path.join(DATABASE))?;
+        let (plan, points) = read(&store.study()?)?;
+        Ok(Folder { path: path.to_path_buf(), store, plan, points })
+    }
+
+    /// Gives the study another definition; points told by their axes keep their trials and, if it was widened, their space.
+    pub(crate) fn redefine(&mut self, plan: StudyPlan) -> anyhow::Result<()> {
+        let before = StudyPlan::points(&self.plan)?;
+        let new = plan.points()?;
+        let mut points = place_points(new, &self.points);
+        for (_, point) in &mut points {
+            // A space that only widening changed stays wide.
+            let stored = self.points.iter().find(|(_, p)| p.axes == point.axes);
+            let written = before.iter().find(|p| p.axes == point.axes);
+            if let (Some((_, stored)), Some(written)) = (stored, written)
+                && written.tune == point.tune
+            {
+                point.tune = stored.tune.clone();
+            }
+        }
+        (self.plan, self.points) = (plan, points);
+        self.save()
+    }
+
+    /// Writes the definition and the points as they are now.
+    pub(crate) fn save(&mut self) -> anyhow::Result<()> {
+        Ok(self.store.define(&stored(&self.plan, &self.points))?)
+    }
+
+    pub(crate) fn trials(&mut self) -> Result<Vec<StoredTrial>, RecordError> {
+        self.store.trials()
+    }
+}
+
+/// A definition and its points, as the store keeps them.
+pub(crate) fn stored(plan: &StudyPlan, points: &[(u64, PointPlan)]) -> StoredStudy {
+    let point = |(id, point): &(u64, PointPlan)| StudyPoint {
+        id: *id,
+        about: point.to_text(),
+        wanted: plan.trials,
+        most_lost: plan.most_lost(),
+    };
+    StoredStudy { definition: plan.to_toml(), points: points.iter().map(point).collect() }
+}
+
+/// A definition and its points, read.
+pub(crate) fn read(stored: &StoredStudy) -> anyhow::Result<(StudyPlan, Vec<(u64, PointPlan)>)> {
+    let plan = StudyPlan::parse(&stored.definition)?;
+    let points = stored
+        .points
+        .iter()
+        .map(|point| Ok((point.id, PointPlan::parse(&point.about)?)))
+        .collect::<anyhow::Result<_>>()?;
+    Ok((plan, points))
+}

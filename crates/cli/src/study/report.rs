@@ -1,0 +1,37 @@
+//! `sooner study report`: a study's page and its figures.
+
+use super::args::ReportArgs;
+use super::exchange::read_export;
+use super::files::{assets, write};
+use super::folder::{Folder, read};
+use serde_json::json;
+use sooner_report::{StudyView, study_page};
+use std::process::ExitCode;
+
+pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
+    let (mut plan, points, trials) = if args.study.is_file() {
+        let export = read_export(&args.study)?;
+        let (plan, points) = read(&export.study)?;
+        (plan, points, export.trials)
+    } else {
+        let mut folder = Folder::open(&args.study)?;
+        let trials = folder.trials()?;
+        (folder.plan, folder.points, trials)
+    };
+    if let Some(target) = &args.target {
+        plan.target = target.clone();
+    }
+    let view = StudyView::new(&plan, &points, &trials)?;
+    let page = study_page(&view);
+    write(&args.out, &page.html)?;
+    let written = if args.assets { assets(&args.out, &page.assets)? } else { Vec::new() };
+    if args.json {
+        println!("{}", json!({ "page": args.out.display().to_string(), "assets": written }));
+    } else {
+        println!("{}", args.out.display());
+        for path in written {
+            println!("{path}");
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,112 @@
+//! `sooner study status`: how far a study is, point by point.
+
+use super::args::StatusArgs;
+use super::drive::EDGE;
+use super::folder::Folder;
+use serde_json::{Value, json};
+use sooner_record::{StoredTrial, TrialState};
+use sooner_report::study_trials;
+use sooner_study::{Measure, to_target};
+use std::process::ExitCode;
+
+pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
+    let mut folder = Folder::open(&args.study)?;
+    print(&mut folder, args.json, None)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints where a study stands; `ran` is how many trials this call has finished.
+pub(crate) fn print(folder: &mut Folder, json: bool, ran: Option<u64>) -> anyhow::Result<()> {
+    let trials = folder.trials()?;
+    let points = points(folder, &trials)?;
+    let wanted = folder.plan.trials;
+    let finished = points.iter().all(|p| p.counted >= wanted || p.lost >= folder.plan.most_lost());
+    if json {
+        let list: Vec<Value> = points.iter().map(Row::json).collect();
+        println!(
+            "{}",
+            json!({ "study": folder.plan.name, "target": folder.plan.target, "trials": wanted, "finished": finished,
+                "ran": ran, "points": list })
+        );
+        return Ok(());
+    }
+    println!("{}: to {}, {wanted} feasible trials a point", folder.plan.name, folder.plan.target);
+    let width = points.iter().map(|p| p.label.len()).max().unwrap_or(5).max(5);
+    println!(
+        "{:width$}  {:>8} {:>8} {:>8} {:>7} {:>8}  best",
+        "point", "complete", "censored", "diverged", "failed", "running"
+    );
+    for p in &points {
+        let [complete, censored, diverged, failed, running] = p.counts;
+        let best = match &p.best {
+            Some((trial, updates)) => format!("{updates} updates (trial {trial})"),
+            None => "target not reached".to_string(),
+        };
+        println!(
+            "{:width$}  {complete:>8} {censored:>8} {diverged:>8} {failed:>7} {running:>8}  {best}",
+            p.label
+        );
+        for edge in &p.edges {
+            println!("{:width$}  the best trial is at an edge: {edge}; `study run --widen` extends it", "");
+        }
+    }
+    println!("{}", if finished { "finished" } else { "not finished: `sooner study run` goes on" });
+    Ok(())
+}
+
+struct Row {
+    id: u64,
+    label: String,
+    /// Complete, censored, diverged, failed, running.
+    counts: [usize; 5],
+    counted: u64,
+    lost: u64,
+    best: Option<(u64, f64)>,
+    edges: Vec<String>,
+}
+
+impl Row {
+    fn json(&self) -> Value {
+        let [complete, censored, diverged, failed, running] = self.counts;
+        json!({ "point": self.id, "label": self.label, "complete": complete, "censored": censored,
+            "diverged": diverged, "failed": failed, "running": running,
+            "best_trial": self.best.map(|b| b.0), "updates_to_target": self.best.map(|b| b.1), "edges": self.edges })
+    }
+}
+
+fn points(folder: &Folder, trials: &[StoredTrial]) -> anyhow::Result<Vec<Row>> {
+    let target = folder.plan.target()?;
+    let mut rows = Vec::new();
+    for (id, point) in &folder.points {
+        let count = |state| trials.iter().filter(|t| t.point == *id && t.state == state).count();
+        use TrialState::*;
+        let counts = [Complete, Censored, Diverged, Failed, Running].map(count);
+        let here = study_trials(trials, *id);
+        let best = to_target(&here, &target, Measure::Updates)?.best;
+        let edges = match best {
+            None => Vec::new(),
+            Some(best) => {
+                let found = here.iter().find(|t| t.number == best.trial).expect("the best is one of them");
+                let space = point.space();
+                let names = space.parameters().iter().map(|p| found.parameters.get(&p.name).copied());
+                match names.collect::<Option<Vec<f64>>>() {
+                    Some(values) => {
+                        let edges = space.edges(&values, EDGE).into_iter().filter(|e| e.can_widen);
+                        edges.map(|e| format!("{} = {}", e.name, e.value)).collect()
+                    }
+                    None => Vec::new(),
+                }
+            }
+        };
+        rows.push(Row {
+            id: *id,
+            label: point.label(),
+            counts,
+            counted: (counts[0] + counts[1]) as u64,
+            lost: (counts[2] + counts[3]) as u64,
+            best: best.map(|b| (b.trial, b.amount)),
+            edges,
+        });
+    }
+    Ok(rows)
+}
