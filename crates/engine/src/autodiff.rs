@@ -1,6 +1,6 @@
 //! Reverse-mode automatic differentiation: gradients are operations appended to the graph that they differentiate.
 
-use crate::{EngineError, Graph, NodeId, Normalization, Op};
+use crate::{EngineError, Graph, NodeId, Normalization, Op, Transposed};
 
 /// Appends to the graph what computes the gradient of `loss` (a scalar) by each node of `wrt`, and returns those
 /// gradients in the order of `wrt`, each of the shape of its node; zero where the loss does not depend on the node.
@@ -134,6 +134,17 @@ impl Sweep<'_> {
                 let products = self.graph.mul(args[0], dy)?;
                 self.send(args[1], Op::Sum, &[products])
             }
+            Op::Stack => (0..args.len()).try_for_each(|row| self.send(args[row], Op::Row { row }, &[dy])),
+            Op::BatchMatmul(transposed) => {
+                let &[a, b] = &args[..] else { unreachable!("a product has two operands") };
+                let ((left, first), (right, second)) = match transposed {
+                    Transposed::Neither => (([dy, b], Transposed::Right), ([a, dy], Transposed::Left)),
+                    Transposed::Right => (([dy, b], Transposed::Neither), ([dy, a], Transposed::Left)),
+                    Transposed::Left => (([b, dy], Transposed::Right), ([a, dy], Transposed::Neither)),
+                };
+                self.send(a, Op::BatchMatmul(first), &left)?;
+                self.send(b, Op::BatchMatmul(second), &right)
+            }
             Op::Reshape(_) => self.send(args[0], Op::Reshape(shape(self, 0)), &[dy]),
             Op::PadChannels { before, .. } => {
                 let channels = shape(self, 0).last();
@@ -155,6 +166,8 @@ impl Sweep<'_> {
             | Op::SoftCrossEntropy
             | Op::BatchStats { .. }
             | Op::Row { .. }
+            | Op::UnitRows { .. }
+            | Op::ClipFactor { .. }
             | Op::Correct
             | Op::Conv2dGradInput { .. }
             | Op::Conv2dGradWeight(_)

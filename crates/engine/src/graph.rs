@@ -2,7 +2,7 @@
 
 use crate::op::{Op, infer};
 use crate::var::{VarId, Vars};
-use crate::{Activation, Convolution, EngineError, Normalization, Window};
+use crate::{Activation, Convolution, EngineError, Normalization, Transposed, Window};
 use sooner_base::{Key, Shape};
 
 /// A node of a graph: the value that one operation computes.
@@ -237,6 +237,26 @@ impl Graph {
         let a = self.pad_channels(a, channels)?;
         let b = self.push(Op::PadChannels { before, channels }, &[b])?;
         self.add(a, b)
+    }
+
+    /// Up to [`crate::MOST_STACKED`] tensors of one shape `[...]` as one `[R, ...]`.
+    pub fn stack(&mut self, parts: &[NodeId]) -> Result<NodeId, EngineError> {
+        self.push(Op::Stack, parts)
+    }
+
+    /// Number `row` along the first dimension of `[R, ...]`, as `[...]`.
+    pub fn row(&mut self, x: NodeId, row: usize) -> Result<NodeId, EngineError> {
+        self.push(Op::Row { row }, &[x])
+    }
+
+    /// a: `[B, I, J]`, b: `[B, J, K]` -> `[B, I, K]`: B products of matrices.
+    pub fn batch_matmul(
+        &mut self,
+        a: NodeId,
+        b: NodeId,
+        transposed: Transposed,
+    ) -> Result<NodeId, EngineError> {
+        self.push(Op::BatchMatmul(transposed), &[a, b])
     }
 
     /// logits: `[N, K]`, labels: `[N]`, smoothing: scalar s -> `[N]`: cross entropy against the distribution

@@ -20,7 +20,11 @@ mod var;
 pub use autodiff::gradients;
 pub use graph::{Dtype, Graph, Node, NodeId};
 pub use native::{Kernels, Native, NativeOptions, OpTime, Pool};
-pub use op::{Activation, Convolution, Normalization, Op, Window};
+pub use op::{Activation, Convolution, Normalization, Op, Transposed, Window};
+
+/// Most tensors that [`Op::Stack`] takes.
+pub const MOST_STACKED: usize = 8;
+
 pub use optimizer::{Group, OptimizerSpec, Rule, add_optimizer};
 pub use peak::{Peak, measure_bandwidth, measure_peak};
 pub use program::{Feed, Program, Sgd, State, Update};

@@ -2,7 +2,7 @@
 //! faster executors with it and its gradients with finite differences; nothing is ever trained with it.
 
 use crate::graph::{Dtype, Node};
-use crate::ops::{activation, conv2d, dropout, elementwise, linear, loss, normalize, pool};
+use crate::ops::{activation, conv2d, dropout, elementwise, linear, loss, matrix, normalize, pool};
 use crate::program::{Feed, Program, Sgd, State, Update};
 use crate::real::Real;
 use crate::{EngineError, NodeId, Op};
@@ -92,6 +92,10 @@ impl<T: Real> Naive<T> {
             Op::Scale(factor) => elementwise::naive::scale(arg(0), T::from_f64(*factor)),
             Op::Mul => elementwise::naive::mul(arg(0), arg(1)),
             Op::ScaleBy => elementwise::naive::scale(arg(0), number(1)),
+            Op::Stack => node.args.iter().flat_map(|id| self.value(*id).to_vec()).collect(),
+            Op::BatchMatmul(transposed) => matrix::naive::product(arg(0), arg(1), *transposed, &node.shape),
+            Op::UnitRows { eps } => matrix::naive::unit_rows(arg(0), *eps),
+            Op::ClipFactor { limit } => vec![matrix::naive::clip_factor(number(0), *limit)],
             Op::Reshape(_) => arg(0).data.to_vec(),
             Op::PadChannels { before, channels } => {
                 elementwise::naive::pad_channels(arg(0), *before, *channels)

@@ -117,6 +117,17 @@ impl From<f64> for Normalization {
     }
 }
 
+/// Which operand of a matrix product is given with rows and columns exchanged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Transposed {
+    /// None: `[I, J] [J, K]`.
+    Neither,
+    /// The first: `[J, I]^T [J, K]`.
+    Left,
+    /// The second: `[I, J] [K, J]^T`.
+    Right,
+}
+
 /// A smooth nonlinearity, element by element. (ReLU, which other kernels can take in, is an operation of its own.)
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Activation {
@@ -212,7 +223,7 @@ pub enum Op {
         /// Added to the variance.
         eps: f64,
     },
-    /// (a): row `row` of a `[2, C]` tensor as `[C]`.
+    /// (a): number `row` along the first dimension of a tensor `[R, ...]`, as `[...]`.
     Row {
         /// Which row.
         row: usize,
@@ -281,6 +292,22 @@ pub enum Op {
         channels: usize,
     },
 
+    /// (a, ...): up to [`crate::MOST_STACKED`] tensors of one shape `[...]` as one `[R, ...]`.
+    Stack,
+    /// (a, b): products of matrices, `[B, I, J]` and `[B, J, K]` -> `[B, I, K]`, one of them read transposed if so.
+    BatchMatmul(Transposed),
+    /// (x): `[R, ...]`, each row divided by its norm plus `eps`.
+    UnitRows {
+        /// Added to each norm.
+        eps: f64,
+    },
+    /// (squares): from the sum of the squares of all gradients, what they must be multiplied by so that their norm is
+    /// at most `limit`: min(1, limit / (norm + 1e-6)), as PyTorch has it.
+    ClipFactor {
+        /// The largest norm.
+        limit: f64,
+    },
+
     /// (logits, labels, smoothing)
     CrossEntropy,
     /// (logits, labels, smoothing, dloss): gradient by the logits, dloss `[N]`.
@@ -339,6 +366,10 @@ impl Op {
             Op::Reshape(_) => "reshape",
             Op::PadChannels { .. } => "pad_channels",
             Op::TakeChannels { .. } => "take_channels",
+            Op::Stack => "stack",
+            Op::BatchMatmul(_) => "batch_matmul",
+            Op::UnitRows { .. } => "unit_rows",
+            Op::ClipFactor { .. } => "clip_factor",
             Op::CrossEntropy => "cross_entropy",
             Op::CrossEntropyGrad => "cross_entropy_grad",
             Op::SoftCrossEntropy => "soft_cross_entropy",

@@ -7,9 +7,10 @@ use super::weight_gradient::WeightGradient;
 use crate::Activation;
 use crate::ops::conv2d::native::{Forward, GradInput, GradWeight};
 use crate::ops::elementwise::native::Channels;
+use crate::ops::matrix::native::Products;
 use crate::ops::normalize::native::By;
 use crate::ops::pool::native::Pooling;
-use crate::ops::{activation, dropout, elementwise, linear, loss, normalize, pool};
+use crate::ops::{activation, dropout, elementwise, linear, loss, matrix, normalize, pool};
 use sooner_base::{Key, Origin};
 
 /// A kernel with what it planned for its shapes. Operands are those of the operation of the same name; a fused bias
@@ -49,6 +50,10 @@ pub(crate) enum Kernel {
     SoftCrossEntropy,
     SoftCrossEntropyGrad,
     Correct,
+    Stack,
+    Products(Products),
+    UnitRows { len: usize, eps: f32 },
+    ClipFactor { limit: f64 },
     Sum,
     Broadcast,
     Fill { value: f32 },
@@ -63,7 +68,7 @@ pub(crate) struct Operands<'a> {
 }
 
 /// Most operands of a kernel.
-pub(crate) const MAX_ARGS: usize = 5;
+pub(crate) const MAX_ARGS: usize = crate::MOST_STACKED;
 
 impl<'a> Operands<'a> {
     fn real(&self, i: usize) -> &'a [f32] {
@@ -93,6 +98,7 @@ impl Kernel {
         match self {
             Kernel::Correlate { plan, .. } => plan.scratch(),
             Kernel::Conv { plan, .. } => plan.scratch(),
+            Kernel::Products(plan) => plan.scratch(),
             Kernel::ConvGradInput(plan) => plan.scratch(),
             Kernel::ConvGradWeight(plan) => plan.scratch(),
             Kernel::GradWeight(plan) => plan.scratch(),
@@ -174,6 +180,20 @@ impl Kernel {
             Kernel::SoftCrossEntropyGrad => {
                 loss::native::soft_cross_entropy_grad(cx, x.reals(0), x.real(2)[0], x.real(3), out);
             }
+            Kernel::Stack => {
+                let parts = x.reals.iter().flatten();
+                let mut rest = out;
+                for part in parts {
+                    let (out, after) = rest.split_at_mut(part.len());
+                    elementwise::native::copy(cx, part, out);
+                    rest = after;
+                }
+            }
+            Kernel::Products(plan) => plan.run(cx, x.reals(0), out, workspace),
+            Kernel::UnitRows { len, eps } => {
+                matrix::native::unit_rows(cx, x.real(0), (*len, *eps), out, workspace);
+            }
+            Kernel::ClipFactor { limit } => out[0] = matrix::native::clip_factor(x.real(0)[0], *limit),
             Kernel::Correct => loss::native::correct(cx, x.real(0), x.labels, out),
             Kernel::Sum => out[0] = total(cx, x.real(0), workspace),
             Kernel::Broadcast => elementwise::native::fill(cx, x.real(0)[0], out),

@@ -5,9 +5,10 @@ use super::kernel::Kernel;
 use super::simd::Isa;
 use crate::ops::conv2d::native::{Forward, GradInput, GradWeight};
 use crate::ops::elementwise::native::Channels;
+use crate::ops::matrix::native::Products;
 use crate::ops::normalize::native::By;
 use crate::ops::pool::native::Pooling;
-use crate::ops::{linear, normalize};
+use crate::ops::{linear, matrix, normalize};
 use crate::{Graph, NodeId, Op, Program, Update};
 
 /// Where the values of a node come from.
@@ -343,6 +344,17 @@ fn kernel(graph: &Graph, id: NodeId, [bias, relu]: [bool; 2], isa: Isa) -> (Kern
         Op::CrossEntropyGrad => (Kernel::CrossEntropyGrad, 0),
         Op::SoftCrossEntropy => (Kernel::SoftCrossEntropy, 0),
         Op::SoftCrossEntropyGrad => (Kernel::SoftCrossEntropyGrad, 0),
+        Op::Stack => (Kernel::Stack, 0),
+        Op::BatchMatmul(transposed) => {
+            let plan = Products::new(shape(0), shape(1), *transposed, isa);
+            let workspace = plan.workspace();
+            (Kernel::Products(plan), workspace)
+        }
+        Op::UnitRows { eps } => {
+            let len = shape(0).len().checked_div(shape(0)[0]).unwrap_or(0);
+            (Kernel::UnitRows { len, eps: *eps as f32 }, matrix::native::unit_rows_workspace(len))
+        }
+        Op::ClipFactor { limit } => (Kernel::ClipFactor { limit: *limit }, 0),
         Op::Correct => (Kernel::Correct, 0),
         Op::Sum => (Kernel::Sum, total_workspace(shape(0).len())),
         Op::Broadcast(_) => (Kernel::Broadcast, 0),

@@ -28,7 +28,9 @@ pub use executor::{Native, NativeOptions, OpTime};
 pub use pool::{Pool, Task};
 pub use simd::Kernels;
 
-pub(crate) use columns::{PART, Slices, add_columns, column_sums, rows_per_part, sum_slices};
+pub(crate) use columns::{
+    PART, Slices, add_columns, column_sums, rows_per_part, sum_slices, total, total_workspace,
+};
 pub(crate) use context::Context;
 pub(crate) use correlate::{Correlation, Epilogue, Geometry, Strides, WeightRows};
 #[cfg(target_arch = "x86_64")]

@@ -1,6 +1,6 @@
 //! The static shapes of operations.
 
-use super::{Activation, Convolution, Normalization, Op, Window};
+use super::{Activation, Convolution, Normalization, Op, Transposed, Window};
 use crate::EngineError;
 use crate::graph::{Dtype, Node};
 use sooner_base::Shape;
@@ -30,6 +30,9 @@ pub(crate) fn infer(op: &Op, args: &[&Node]) -> Result<(Shape, Dtype), EngineErr
         |expected: &'static str| EngineError::Shapes { op: op.name(), expected, found: shapes.clone() };
     let check = |good: bool, expected: &'static str| if good { Ok(()) } else { Err(fail(expected)) };
     let arity = match op {
+        Op::Stack => args.len().clamp(1, crate::MOST_STACKED),
+        Op::UnitRows { .. } | Op::ClipFactor { .. } => 1,
+        Op::BatchMatmul(_) => 2,
         Op::Features | Op::Labels | Op::SoftLabels | Op::Scalar(_) | Op::Read(_) | Op::Fill { .. } => 0,
         Op::BiasGrad
         | Op::BatchStats { .. }
@@ -139,8 +142,8 @@ pub(crate) fn infer(op: &Op, args: &[&Node]) -> Result<(Shape, Dtype), EngineErr
             s[0].clone()
         }
         Op::Row { row } => {
-            check(s[0].rank() == 2 && *row < s[0][0], "a matrix with that row")?;
-            [s[0][1]].into()
+            check(s[0].rank() > 0 && *row < s[0][0], "a tensor with that row")?;
+            Shape::new(&s[0].dims()[1..])
         }
         Op::Relu | Op::Scale(_) => s[0].clone(),
         Op::Activate(activation) => {
@@ -226,6 +229,25 @@ pub(crate) fn infer(op: &Op, args: &[&Node]) -> Result<(Shape, Dtype), EngineErr
             } else {
                 [s[0][0]].into()
             }
+        }
+        Op::Stack => {
+            check(s.iter().all(|one| *one == s[0]), "tensors of one shape")?;
+            Shape::new([&[s.len()], s[0].dims()].concat())
+        }
+        Op::BatchMatmul(transposed) => {
+            check(s[0].rank() == 3 && s[1].rank() == 3 && s[0][0] == s[1][0], "a [B, I, J] and b [B, J, K]")?;
+            let left = if *transposed == Transposed::Left { [2, 1] } else { [1, 2] };
+            let right = if *transposed == Transposed::Right { [2, 1] } else { [1, 2] };
+            check(s[0][left[1]] == s[1][right[0]], "a [B, I, J] and b [B, J, K]")?;
+            [s[0][0], s[0][left[0]], s[1][right[1]]].into()
+        }
+        Op::UnitRows { .. } => {
+            check(s[0].rank() > 0, "rows")?;
+            s[0].clone()
+        }
+        Op::ClipFactor { .. } => {
+            check(s[0].rank() == 0, "a scalar")?;
+            Shape::scalar()
         }
         Op::Sum => Shape::scalar(),
         Op::Broadcast(shape) => {

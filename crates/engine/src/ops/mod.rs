@@ -7,5 +7,6 @@ pub(crate) mod dropout;
 pub(crate) mod elementwise;
 pub(crate) mod linear;
 pub(crate) mod loss;
+pub(crate) mod matrix;
 pub(crate) mod normalize;
 pub(crate) mod pool;

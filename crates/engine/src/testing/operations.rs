@@ -2,7 +2,7 @@
 //! function's gradient by every operand, so that the gradient operations are in it too.
 
 use super::{Builder, Case};
-use crate::{Activation, Convolution, EngineError, NodeId, Normalization, Op, Role, Window};
+use crate::{Activation, Convolution, EngineError, NodeId, Normalization, Op, Role, Transposed, Window};
 use sooner_base::{Purpose, Seed};
 
 type Build = dyn Fn(&mut Builder) -> Result<NodeId, EngineError>;
@@ -19,6 +19,7 @@ pub(crate) fn operations() -> Vec<Case> {
     elementwise(&mut cases);
     activations(&mut cases);
     dropouts(&mut cases);
+    matrices(&mut cases);
     losses(&mut cases);
     cases
 }
@@ -280,6 +281,44 @@ fn dropouts(cases: &mut Vec<Case>) {
             let y = b.graph.dropout(x, rate, first)?;
             let z = b.graph.dropout(x, rate, second)?;
             b.graph.add(y, z)
+        });
+    }
+}
+
+fn matrices(cases: &mut Vec<Case>) {
+    for [count, i, j, k] in
+        [[1, 1, 1, 1], [2, 3, 5, 4], [3, 17, 8, 33], [0, 2, 2, 2], [2, 40, 3, 1], [1, 4, 0, 3]]
+    {
+        for transposed in [Transposed::Neither, Transposed::Left, Transposed::Right] {
+            case(cases, &format!("batch_matmul {count} {i} {j} {k} {transposed:?}"), &move |b| {
+                let left = if transposed == Transposed::Left { [count, j, i] } else { [count, i, j] };
+                let right = if transposed == Transposed::Right { [count, k, j] } else { [count, j, k] };
+                let (x, y) = (b.weight(left), b.weight(right));
+                b.graph.batch_matmul(x, y, transposed)
+            });
+        }
+    }
+    for count in [1, 3, 8] {
+        case(cases, &format!("stack {count}"), &move |b| {
+            let parts: Vec<NodeId> = (0..count).map(|_| b.weight([3, 7])).collect();
+            b.graph.stack(&parts)
+        });
+    }
+    for (shape, factor) in
+        [(vec![1, 1], 1.0), (vec![3, 4, 5], 1e-3), (vec![2, 20_000], 1.0), (vec![0, 3], 1.0)]
+    {
+        // No gradients: these serve optimisers only.
+        case(cases, &format!("unit_rows {shape:?}, clip_factor {factor}"), &move |b| {
+            let n = shape.iter().product();
+            let values = b.normal(n);
+            let x = b.variable(Role::Running, sooner_base::Shape::new(shape.clone()), values);
+            let x = b.graph.scale(x, factor)?;
+            let y = b.graph.push(Op::UnitRows { eps: 1e-3 }, &[x])?;
+            let squares = b.graph.mul(x, x)?;
+            let sum = b.graph.sum(squares)?;
+            let clip = b.graph.push(Op::ClipFactor { limit: 0.5 }, &[sum])?;
+            b.outputs.push(("clip".to_string(), clip));
+            b.graph.scale_by(y, clip)
         });
     }
 }

@@ -8,7 +8,7 @@
 //! - gradient by x through its own statistics: `dx = gamma s (dy - (sums[0] + z sums[1]) / R)`
 //! - gradient by x where the statistics are constants: `dx = gamma s dy`
 //! - by groups of examples (ghost batch normalisation): all of this for each group by itself, stats and sums `[G, 2, C]`
-//! - row: one row of a `[2, C]` tensor
+//! - row: one row of `[2, C]`, or of any tensor along its first dimension
 
 pub(crate) mod naive;
 pub(crate) mod native;

@@ -128,10 +128,10 @@ pub(crate) fn grad_input_fixed<T: Real>(
     dy.data.iter().enumerate().map(value).collect()
 }
 
-/// One row of a: `[2, C]`.
+/// One row of a: `[R, ...]`.
 pub(crate) fn row<T: Real>(a: Tensor<T>, row: usize) -> Vec<T> {
-    let channels = a.shape.last();
-    a.data[row * channels..(row + 1) * channels].to_vec()
+    let len = a.data.len() / a.shape[0];
+    a.data[row * len..(row + 1) * len].to_vec()
 }
 
 fn inverse_deviation<T: Real>(stats: Tensor<T>, channel: usize, eps: f64) -> T {
