@@ -7,6 +7,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 /// The stages that a stream's time is booked on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lane {
+    /// Waiting for examples' bytes; items are examples.
+    Read,
+    /// From bytes to pixels, and what is done once for all repeats; items are examples.
+    Decode,
     /// Order and origins; items are examples.
     Shuffle,
     /// Crop, flip and normalise, one write a pixel; items are examples.
@@ -16,8 +20,13 @@ pub(crate) enum Lane {
 }
 
 impl Lane {
-    pub(crate) const ALL: [(Lane, &'static str); 3] =
-        [(Lane::Shuffle, "shuffle"), (Lane::Augment, "augment"), (Lane::Batch, "batch")];
+    pub(crate) const ALL: [(Lane, &'static str); 5] = [
+        (Lane::Read, "read"),
+        (Lane::Decode, "decode"),
+        (Lane::Shuffle, "shuffle"),
+        (Lane::Augment, "augment"),
+        (Lane::Batch, "batch"),
+    ];
 }
 
 /// One for each pipeline.
@@ -27,7 +36,7 @@ pub(crate) struct Control {
     paused: AtomicBool,
     stop: Mutex<Stop>,
     changed: Condvar,
-    stats: Mutex<[StageStats; 3]>,
+    stats: Mutex<[StageStats; 5]>,
 }
 
 /// When the clock stands still.

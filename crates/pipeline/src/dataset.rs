@@ -1,6 +1,6 @@
 //! Examples in memory: pixels as bytes, shared by whoever reads them.
 
-use crate::PipelineError;
+use crate::{Notice, OwnSource, PipelineError, Source};
 use sooner_base::StageStats;
 use sooner_plan::{DataFacts, Split};
 use std::sync::Arc;
@@ -18,13 +18,34 @@ pub struct DatasetInfo {
     pub classes: Vec<String>,
 }
 
-/// One split of a data set, in memory.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// One split of a data set: in memory, or a source that is read example by example while training goes on.
+#[derive(Debug, Clone)]
 pub struct Dataset {
     info: DatasetInfo,
-    pixels: Vec<u8>,
-    labels: Vec<u32>,
+    content: Content,
 }
+
+#[derive(Debug, Clone)]
+enum Content {
+    Memory { pixels: Vec<u8>, labels: Vec<u32> },
+    Streamed(Arc<dyn Source>),
+}
+
+impl PartialEq for Dataset {
+    /// Equal examples in memory; of sources, the same one.
+    fn eq(&self, other: &Dataset) -> bool {
+        self.info == other.info
+            && match (&self.content, &other.content) {
+                (Content::Memory { pixels, labels }, Content::Memory { pixels: p, labels: l }) => {
+                    labels == l && pixels == p
+                }
+                (Content::Streamed(a), Content::Streamed(b)) => Arc::ptr_eq(a, b),
+                _ => false,
+            }
+    }
+}
+
+impl Eq for Dataset {}
 
 impl Dataset {
     /// A data set of arrays in memory. `pixels` is row-major [N, H, W, C] and `labels` has N classes, from 0.
@@ -48,7 +69,20 @@ impl Dataset {
             let expected = format!("labels below {} classes", info.classes.len());
             return Err(wrong(expected, format!("label {} of example {i}", labels[i])));
         }
-        Ok(Dataset { info, pixels, labels })
+        Ok(Dataset { info, content: Content::Memory { pixels, labels } })
+    }
+
+    /// A data set that is read from its source whenever a pipeline needs an example afresh.
+    pub fn streamed(source: Arc<dyn Source>) -> Dataset {
+        Dataset { info: source.info().clone(), content: Content::Streamed(source) }
+    }
+
+    /// Where examples are read from; none for those in memory.
+    pub fn source(&self) -> Option<&Arc<dyn Source>> {
+        match &self.content {
+            Content::Memory { .. } => None,
+            Content::Streamed(source) => Some(source),
+        }
     }
 
     /// Name, split, shape and classes.
@@ -56,7 +90,7 @@ impl Dataset {
         &self.info
     }
 
-    /// Height, width and channels of every image.
+    /// Height, width and channels of every image; height and width are 0 where images have sizes of their own.
     pub fn shape(&self) -> [usize; 3] {
         self.info.shape
     }
@@ -68,28 +102,37 @@ impl Dataset {
 
     /// The number of examples.
     pub fn len(&self) -> usize {
-        self.labels.len()
+        match &self.content {
+            Content::Memory { labels, .. } => labels.len(),
+            Content::Streamed(source) => source.len(),
+        }
     }
 
     /// Whether there are no examples, as in a validation split of 0.
     pub fn is_empty(&self) -> bool {
-        self.labels.is_empty()
+        self.len() == 0
     }
 
-    /// The pixels of one example, row-major [H, W, C]. Panics if there is no such example.
+    /// The pixels of one example in memory, row-major [H, W, C]. Panics if there is no such example.
     pub fn image(&self, index: usize) -> &[u8] {
         let [h, w, c] = self.info.shape;
-        &self.pixels[index * h * w * c..][..h * w * c]
+        &self.pixels()[index * h * w * c..][..h * w * c]
     }
 
-    /// The class of each example.
+    /// The class of each example in memory; nothing of a source.
     pub fn labels(&self) -> &[u32] {
-        &self.labels
+        match &self.content {
+            Content::Memory { labels, .. } => labels,
+            Content::Streamed(_) => &[],
+        }
     }
 
-    /// The pixels of all examples, row-major [N, H, W, C].
+    /// The pixels of all examples in memory, row-major [N, H, W, C]; nothing of a source.
     pub fn pixels(&self) -> &[u8] {
-        &self.pixels
+        match &self.content {
+            Content::Memory { pixels, .. } => pixels,
+            Content::Streamed(_) => &[],
+        }
     }
 }
 
@@ -106,6 +149,10 @@ pub struct Splits {
     pub read: StageStats,
     /// Unpacking and rearranging what was read, or drawing it.
     pub decode: StageStats,
+    /// What a person should know of the user's own files.
+    pub notices: Vec<Notice>,
+    /// The user's own files behind these splits, which count what was odd as they decode; nothing of other sets.
+    pub sources: Vec<OwnSource>,
 }
 
 impl Splits {

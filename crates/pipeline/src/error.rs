@@ -44,6 +44,13 @@ pub enum PipelineError {
         /// The system's reason.
         source: io::Error,
     },
+    /// The system refused to write a file.
+    Write {
+        /// The file or folder.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
     /// The plan asks for examples that the data set does not have.
     Count {
         /// The plan's key, such as `data.validation`.
@@ -90,6 +97,33 @@ pub enum PipelineError {
         /// The plan's budget.
         budget: Bytes,
     },
+    /// One example alone is larger than the byte budget.
+    Sample {
+        /// The example's index in its source.
+        index: u64,
+        /// The data set.
+        name: String,
+        /// Bytes of the example, decoded.
+        bytes: Bytes,
+        /// The plan's budget.
+        budget: Bytes,
+    },
+    /// A batch did not come in time.
+    Stalled {
+        /// The source that is waited for.
+        name: String,
+        /// Batches since the stream began.
+        batch: u64,
+        /// The plan's limit.
+        seconds: f64,
+    },
+    /// Every example of an epoch is bad, so that none can stand in for another.
+    NothingGood {
+        /// The data set.
+        name: String,
+        /// What is wrong with the last one tried.
+        last: Box<PipelineError>,
+    },
     /// A worker thread could not be started.
     Spawn {
         /// The thread's number, from 0.
@@ -129,6 +163,11 @@ impl PipelineError {
                 let fields = ["a readable file", &source.to_string(), "look at the file and its permissions"];
                 complaint("cannot read", path.display().to_string(), fields)
             }
+            PipelineError::Write { path, source } => {
+                let hint = "look at the folder's permissions and the room on its disk";
+                let fields = ["a file that can be written", &source.to_string(), hint];
+                complaint("cannot write", path.display().to_string(), fields)
+            }
             PipelineError::Count { key, split, expected, found, hint } => complaint(
                 &format!("wrong number of {split} examples"),
                 key.to_string(),
@@ -149,6 +188,21 @@ impl PipelineError {
                 };
                 let fields = [&expected, &format!("{budget} bytes"), hint];
                 complaint("batches do not fit the budget", "pipeline.budget".into(), fields)
+            }
+            PipelineError::Sample { index, name, bytes, budget } => {
+                let expected = format!("examples below the budget of {budget} bytes");
+                let fields = [&expected, &format!("{bytes} bytes"), "raise the budget, or leave the example out"];
+                complaint("an example is larger than the budget", format!("{name}, example {index}"), fields)
+            }
+            PipelineError::Stalled { name, batch, seconds } => {
+                let expected = format!("batch {batch} of the stream within {seconds} s");
+                let hint = "look at the disk or network behind it, or raise pipeline.timeout";
+                complaint("a source does not answer", name.clone(), [&expected, "nothing", hint])
+            }
+            PipelineError::NothingGood { name, last } => {
+                let found = format!("none; the last: {last}");
+                let fields = ["at least one example that can be read", &found, "look at the files"];
+                complaint("no example is good", name.clone(), fields)
             }
             PipelineError::Spawn { thread, source } => {
                 let expected = format!("a system that lets worker thread {thread} start");
@@ -171,6 +225,16 @@ impl PipelineError {
     }
 }
 
+impl PipelineError {
+    /// Whether the error is about one example, so that another can stand in for it.
+    pub fn is_about_an_example(&self) -> bool {
+        matches!(
+            self,
+            PipelineError::Missing { .. } | PipelineError::Malformed { .. } | PipelineError::Read { .. }
+        )
+    }
+}
+
 impl fmt::Display for PipelineError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.complaint().fmt(f)
@@ -180,7 +244,9 @@ impl fmt::Display for PipelineError {
 impl Error for PipelineError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            PipelineError::Read { source, .. } | PipelineError::Spawn { source, .. } => Some(source),
+            PipelineError::Read { source, .. }
+            | PipelineError::Write { source, .. }
+            | PipelineError::Spawn { source, .. } => Some(source),
             _ => None,
         }
     }

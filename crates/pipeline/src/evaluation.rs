@@ -1,10 +1,14 @@
 //! A whole split in order for evaluation: the training stages without chance, one reused buffer, no threads.
 
-use crate::recipe::{Recipe, Scratch};
-use crate::{Dataset, PipelineError};
-use sooner_base::{Batch, Seed, Shape};
+use crate::chain::Mode;
+use crate::fill::write_slice;
+use crate::items::{Item, Scratch};
+use crate::recipe::Recipe;
+use crate::{Dataset, Image, PipelineError};
+use sooner_base::{Batch, Origin, Seed, Shape};
 use sooner_plan::PipelinePlan;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// Batches of a data set in its own order, normalised as the training batches are and not augmented: crops take the
 /// middle, flips do nothing. The last batch is smaller where the division leaves a rest.
@@ -35,7 +39,7 @@ impl Evaluation {
         assert!(batch > 0, "evaluation in batches of no examples");
         let [h, w, c] = recipe.shape();
         let shape = Shape::from([0, h, w, c]);
-        let buffer = Batch { features: Vec::new(), shape, labels: Vec::new(), origins: Vec::new() };
+        let buffer = Batch::empty(shape);
         Ok(Evaluation {
             recipe: recipe.still(data, batch),
             next: 0,
@@ -49,16 +53,48 @@ impl Evaluation {
         self.recipe.data()
     }
 
-    /// The next batch, valid until the next call; `None` after the last. All origins are of epoch 0.
-    pub fn next_batch(&mut self) -> Option<&Batch> {
+    /// The next batch, valid until the next call; `None` after the last. All origins are of epoch 0. An error if an
+    /// example of a source cannot be read: an evaluation leaves nothing out.
+    pub fn next_batch(&mut self) -> Result<Option<&Batch>, PipelineError> {
         if self.next >= self.recipe.batches() {
-            return None;
+            return Ok(None);
         }
-        let places = self.recipe.lay_out(self.next, &mut self.batch);
+        let places = self.recipe.places(self.next);
         self.next += 1;
-        self.recipe.choose(0, places, &mut self.batch);
-        self.recipe.write_still(&mut self.batch, &mut self.scratch);
-        Some(&self.batch)
+        self.recipe.lay_out(places.end - places.start, &mut self.batch);
+        self.batch.origins.extend(places.map(|index| Origin { epoch: 0, index, echo: 0 }));
+        self.batch.fresh = self.batch.origins.len();
+        if !self.recipe.is_direct() {
+            self.gather()?;
+        }
+        write_slice(&self.recipe, Mode::Still, &mut self.batch, &mut self.scratch);
+        Ok(Some(&self.batch))
+    }
+
+    /// Reads and decodes the batch's examples, and does the stages that repeats would share.
+    fn gather(&mut self) -> Result<(), PipelineError> {
+        let (data, chain) = (self.recipe.data(), &self.recipe.chain);
+        let mut bytes = Vec::new();
+        self.scratch.items.clear();
+        self.scratch.bases.clear();
+        for origin in &self.batch.origins {
+            let mut image = Image::default();
+            let label = match data.source() {
+                None => {
+                    image.shape = data.shape();
+                    image.pixels.extend_from_slice(data.image(origin.index as usize));
+                    data.labels()[origin.index as usize]
+                }
+                Some(source) => {
+                    source.read(origin.index, &mut bytes, &AtomicBool::new(false))?;
+                    source.decode(origin.index, &bytes, chain.least(), &mut image)?
+                }
+            };
+            chain.run(0..chain.shared(), None, &mut image, &mut self.scratch.chain);
+            self.scratch.items.push(Arc::new(Item { image, label, index: origin.index, base: 0 }));
+            self.scratch.bases.push(0);
+        }
+        Ok(())
     }
 
     /// Starts again with the first batch.

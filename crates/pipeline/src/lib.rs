@@ -7,29 +7,46 @@
 mod error;
 
 mod dataset;
+mod decode;
 mod sample;
 mod source;
 
+mod chain;
+mod notes;
 mod pixels;
 mod recipe;
+mod resample;
 mod stages;
 
 mod budget;
 mod control;
 mod evaluation;
+mod fill;
+mod items;
 mod pipeline;
+mod store;
 mod stream;
 mod workers;
 
 pub use dataset::{Dataset, DatasetInfo, Splits};
+pub use decode::{DecodeError, Decoder, ImageHeader, Oddities};
 pub use error::PipelineError;
 pub use evaluation::Evaluation;
+pub use items::BadExample;
+pub use notes::Note;
 pub use pipeline::Pipeline;
 pub use recipe::Position;
 pub use sample::{Image, Source};
-pub use source::load;
+pub use source::{
+    ImageFolder, Manifest, Memory, Notice, OwnSource, OwnSplits, PackOptions, PackedShard, Rate, ShardSet, Shards, TextWindows, Throttled,
+    find_own, load, pack,
+};
 pub use stream::Stream;
 
+#[cfg(test)]
+mod echo_tests;
+#[cfg(test)]
+mod guarantee_tests;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]

@@ -3,12 +3,18 @@
 use crate::budget;
 use crate::control::{Control, Lane};
 use crate::evaluation::Evaluation;
-use crate::recipe::{Position, Recipe};
+use crate::fill::Duplicates;
+use crate::items::{BadExample, BadList, Kept, Session};
+use crate::notes::Note;
+use crate::recipe::{Position, Recipe, Share};
+use crate::store::StoreStats;
 use crate::stream::Stream;
 use crate::{Dataset, PipelineError};
-use sooner_base::{Batch, Bytes, Clock, Origin, Seed, Shape, StageStats};
-use sooner_plan::PipelinePlan;
+use sooner_base::{Batch, Bytes, Clock, Examples, FreshExamples, Origin, Seed, Shape, StageStats};
+use sooner_plan::{Keep, OnBad, PipelinePlan, WorkerLife};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// A data set and the checked stages of a plan; cheap to clone.
 ///
@@ -32,7 +38,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 ///     stages: vec![StagePlan::Shuffle(ShuffleKind::Epoch), StagePlan::Batch(2)],
 ///     threads: 1,
 ///     budget: "1MiB".into(),
-///     on_bad: Default::default(),
+///     ..PipelinePlan::new(vec![])
 /// };
 /// let pipeline = Pipeline::new(&plan, Arc::new(data), Seed(1), Arc::new(MonotonicClock::start()))?;
 /// let mut examples = 0;
@@ -55,6 +61,16 @@ pub(crate) struct Shared {
     pub(crate) recipe: Recipe,
     pub(crate) control: Arc<Control>,
     pub(crate) threads: usize,
+    /// Bytes over everything.
+    pub(crate) budget: Bytes,
+    /// Bytes of what an echo stage holds.
+    pub(crate) held_budget: Bytes,
+    pub(crate) kept: Option<Kept>,
+    pub(crate) bad: BadList,
+    pub(crate) duplicates: Duplicates,
+    held: Mutex<StoreStats>,
+    timeout: Option<Duration>,
+    workers: WorkerLife,
     /// The most batches issued to workers and not yet taken; 0 inline.
     pub(crate) depth: usize,
     pub(crate) batch_bytes: Bytes,
@@ -62,17 +78,43 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// Whether bad examples are left out.
+    pub(crate) fn skips(&self) -> bool {
+        self.recipe.on_bad == OnBad::Skip
+    }
+
+    /// How long a batch may take, and what is then named.
+    pub(crate) fn timeout(&self) -> Option<(Duration, String)> {
+        self.timeout.map(|most| (most, self.recipe.data.info().name.clone()))
+    }
+
+    /// Whether each epoch has threads of its own.
+    pub(crate) fn renews_workers(&self) -> bool {
+        self.workers == WorkerLife::Epoch
+    }
+
+    /// Adds what a stream has held to what is known.
+    pub(crate) fn note_held(&self, session: &Session) {
+        let of_items = session.items.as_ref().map(|store| store.stats());
+        let of_batches = session.batches.as_ref().map(|store| store.stats());
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        for stats in of_items.into_iter().chain(of_batches) {
+            held.most = held.most.max(stats.most);
+            held.remade += stats.remade;
+        }
+    }
+
     /// An empty buffer: a recycled one, or a new one with room for a full batch.
     pub(crate) fn buffer(&self) -> Batch {
         let recycled = self.pool.lock().unwrap_or_else(PoisonError::into_inner).pop();
         recycled.unwrap_or_else(|| {
-            let n = self.recipe.batch().min(self.recipe.data().len());
+            let n = self.recipe.batch().min(self.recipe.order.places() as usize);
             let [h, w, c] = self.recipe.shape();
             Batch {
                 features: Vec::with_capacity(n * h * w * c),
-                shape: Shape::from([0, h, w, c]),
                 labels: Vec::with_capacity(n),
                 origins: Vec::<Origin>::with_capacity(n),
+                ..Batch::empty(Shape::from([0, h, w, c]))
             }
         })
     }
@@ -96,10 +138,24 @@ impl Pipeline {
         }
         let recipe = Recipe::new(plan, data, seed)?;
         let batch_bytes = recipe.batch_bytes().unwrap_or(Bytes(u64::MAX));
-        let depth = budget::depth(plan, &recipe, batch_bytes)?;
-        let control = Arc::new(Control::new(clock));
-        let pool = Mutex::new(Vec::with_capacity(depth + 1));
-        let shared = Shared { recipe, control, threads: plan.threads, depth, batch_bytes, pool };
+        let budget::Spending { depth, held, kept } = budget::spend(plan, &recipe, batch_bytes)?;
+        let kept = (plan.keep == Keep::Memory && !recipe.is_direct()).then(|| Kept::new(recipe.data.len(), kept));
+        let shared = Shared {
+            control: Arc::new(Control::new(clock)),
+            threads: plan.threads,
+            budget: plan.budget_bytes()?,
+            held_budget: held,
+            kept,
+            bad: BadList::default(),
+            duplicates: Duplicates::default(),
+            held: Mutex::default(),
+            timeout: plan.timeout.filter(|seconds| *seconds > 0.0).map(Duration::from_secs_f64),
+            workers: plan.workers,
+            depth,
+            batch_bytes,
+            pool: Mutex::new(Vec::with_capacity(depth + 1)),
+            recipe,
+        };
         Ok(Pipeline { shared: Arc::new(shared) })
     }
 
@@ -117,6 +173,58 @@ impl Pipeline {
     /// a rest: no example is dropped.
     pub fn batch_size(&self) -> usize {
         self.shared.recipe.batch()
+    }
+
+    /// The same pipeline for one of several ranks that train together: of every batch it gives only this rank's share,
+    /// sizes differing by at most one, so that all ranks' shares in order are the whole stream whatever their number.
+    /// Panics unless `rank` is below `ranks`.
+    pub fn for_rank(
+        plan: &PipelinePlan,
+        data: Arc<Dataset>,
+        seed: Seed,
+        clock: Arc<dyn Clock>,
+        [rank, ranks]: [u64; 2],
+    ) -> Result<Pipeline, PipelineError> {
+        assert!(rank < ranks, "rank {rank} of {ranks}");
+        let mut pipeline = Pipeline::new(plan, data, seed, clock)?;
+        let shared = Arc::get_mut(&mut pipeline.shared).expect("nobody else has it yet");
+        shared.recipe.share = Share { rank, ranks };
+        Ok(pipeline)
+    }
+
+    /// What should be known about this order of stages: that repeats are equal, or save nothing, or fill a batch.
+    pub fn notes(&self) -> &[Note] {
+        self.shared.recipe.notes()
+    }
+
+    /// Examples, and those read afresh, that the stream uses before one place, exactly and without reading anything.
+    /// Of all ranks together.
+    pub fn counts(&self, at: Position) -> (Examples, FreshExamples) {
+        self.shared.recipe.counts(at)
+    }
+
+    /// Examples that were left out because they could not be read or decoded, in the order of their indices.
+    pub fn bad(&self) -> Vec<BadExample> {
+        self.shared.bad.list()
+    }
+
+    /// Of the examples in all batches made so far, those that show what an earlier one of the same batch shows, and all.
+    /// Counted only where an echo stage repeats examples.
+    pub fn duplicates(&self) -> (Examples, Examples) {
+        let Duplicates { examples, duplicates } = &self.shared.duplicates;
+        (Examples(duplicates.load(Ordering::Relaxed)), Examples(examples.load(Ordering::Relaxed)))
+    }
+
+    /// What echo stages of streams that have ended held at most in bytes, and how many items had to be made again
+    /// because the budget had no room for them: more than a few, and repeats are not for free.
+    pub fn held(&self) -> (Bytes, u64) {
+        let held = self.shared.held.lock().unwrap_or_else(PoisonError::into_inner);
+        (held.most, held.remade)
+    }
+
+    /// Bytes of images kept over epochs.
+    pub fn kept(&self) -> Bytes {
+        self.shared.kept.as_ref().map_or(Bytes(0), Kept::bytes)
     }
 
     /// Batches of an epoch.
@@ -163,10 +271,13 @@ impl Pipeline {
         Evaluation::of(&self.shared.recipe, data, batch)
     }
 
-    /// What each stage did so far, over all streams and threads, in stream order. Reading and decoding happened before
-    /// (`Splits::read`, `Splits::decode`).
+    /// What each stage did so far, over all streams and threads, in stream order. Where examples are in memory as the
+    /// stages want them, reading and decoding happened before (`Splits::read`, `Splits::decode`) and are not listed.
     pub fn stats(&self) -> Vec<(&'static str, StageStats)> {
-        Lane::ALL.iter().map(|&(lane, name)| (name, self.shared.control.stats(lane))).collect()
+        let direct = self.shared.recipe.is_direct();
+        let made_before = |lane: Lane| direct && matches!(lane, Lane::Read | Lane::Decode);
+        let lanes = Lane::ALL.iter().filter(|(lane, _)| !made_before(*lane));
+        lanes.map(|&(lane, name)| (name, self.shared.control.stats(lane))).collect()
     }
 
     /// The most batches that a stream keeps under way or ready: by the budget, at most two a thread and two more.

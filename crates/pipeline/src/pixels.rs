@@ -20,6 +20,11 @@ impl Axis {
         self.from.extend(0..len as i32);
     }
 
+    /// The number of output rows.
+    pub(crate) fn len(&self) -> usize {
+        self.from.len()
+    }
+
     /// Keeps `size` rows of the axis padded by `pad` on both sides, from row `start` of the padded axis on.
     pub(crate) fn cut(&mut self, start: usize, size: usize, pad: usize, reflect: bool) {
         let len = self.from.len() as i32;
@@ -79,7 +84,7 @@ impl Run {
 }
 
 /// The feature of each byte, for each channel.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Table(Vec<[f32; 256]>);
 
 impl Table {
@@ -88,6 +93,11 @@ impl Table {
         let channel =
             |(&mean, &std): (&f64, &f64)| std::array::from_fn(|x| ((x as f64 / 255.0 - mean) / std) as f32);
         Table(mean.iter().zip(std).map(channel).collect())
+    }
+
+    /// The feature of black, for each channel.
+    pub(crate) fn black(&self) -> Vec<f32> {
+        self.0.iter().map(|features| features[0]).collect()
     }
 }
 
@@ -154,6 +164,22 @@ impl Placement {
                 }
             }
         }
+    }
+
+    /// Moves bytes about without looking them up. image: [H, W, C] with W = `width`; gives [rows, cols, C].
+    pub(crate) fn copy(&self, image: &[u8], width: usize, channels: usize, out: &mut Vec<u8>) -> [usize; 3] {
+        out.clear();
+        for &row in &self.rows.from {
+            for &col in &self.cols.from {
+                if row == BLACK || col == BLACK {
+                    out.resize(out.len() + channels, 0);
+                } else {
+                    let at = (row as usize * width + col as usize) * channels;
+                    out.extend_from_slice(&image[at..at + channels]);
+                }
+            }
+        }
+        [self.rows.from.len(), self.cols.from.len(), channels]
     }
 
     fn write_any(&self, image: &[u8], width: usize, table: &[[f32; 256]], out: &mut [f32]) {

@@ -1,14 +1,14 @@
 //! A plan's stages, checked against each other and the data, as one function from a place in the stream to a batch.
-//!
-//! A later echo stage has its place here: `Origin::echo` is 0 for every example now, and every random choice already
-//! depends on it.
 
-use crate::pixels::{Placement, Table};
-use crate::stages::{Crop, Flip, Order, table, unit_table};
+use crate::chain::{ByteStage, Chain, Geometry};
+use crate::notes::{self, Note};
+use crate::resample::shorter_to;
+use crate::stages::{
+    Crop, Cutout, Echo, Flip, Jitter, Mix, MixKind, Order, RandomResizedCrop, Spread, table, unit_table,
+};
 use crate::{Dataset, PipelineError};
-use sooner_base::{Batch, Bytes, Origin, Purpose, Seed, Shape};
-use sooner_plan::{PipelinePlan, StagePlan};
-use std::mem::size_of;
+use sooner_base::{Batch, Bytes, Examples, FreshExamples, Origin, Purpose, Seed, Shape};
+use sooner_plan::{EchoFactor, OnBad, PipelinePlan, StagePlan};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -17,60 +17,50 @@ use std::sync::Arc;
 pub struct Position {
     /// The pass over the data, from 0.
     pub epoch: u32,
-    /// The batch within the epoch, from 0.
+    /// The batch within the epoch, from 0; repeats of batches count.
     pub batch: u64,
 }
 
+/// Which share of every batch a stream gives: one of several ranks that together train on whole batches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Share {
+    pub(crate) rank: u64,
+    pub(crate) ranks: u64,
+}
+
+impl Share {
+    pub(crate) const WHOLE: Share = Share { rank: 0, ranks: 1 };
+
+    /// This rank's part of a range; parts differ by at most one.
+    pub(crate) fn of(self, range: Range<u64>) -> Range<u64> {
+        let len = range.end - range.start;
+        let at = |rank: u64| range.start + len * rank / self.ranks;
+        at(self.rank)..at(self.rank + 1)
+    }
+}
+
 /// How to make any batch of the stream.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Recipe {
-    data: Arc<Dataset>,
-    order: Order,
-    geometry: Vec<Geometry>,
-    table: Table,
+    pub(crate) data: Arc<Dataset>,
+    pub(crate) order: Arc<Order>,
+    /// The order of batches, where an echo stage repeats them.
+    pub(crate) batch_order: Option<Arc<Order>>,
+    /// An echo stage whose repeats depend on time, and the most uses of an item.
+    pub(crate) auto: Option<u32>,
+    pub(crate) chain: Chain,
+    /// What mixes the examples of a batch, and whether it stands behind the echo of batches.
+    pub(crate) mix: Option<(Mix, bool)>,
+    pub(crate) share: Share,
+    pub(crate) on_bad: OnBad,
+    /// The most uses of one item: where those of an example that stands in for a bad one begin.
+    pub(crate) most_uses: u32,
     batch: usize,
     shape: [usize; 3],
+    notes: Vec<Note>,
 }
 
-/// A stage that moves pixels about.
-#[derive(Debug, Clone)]
-enum Geometry {
-    Crop(Crop),
-    Flip(Flip),
-}
-
-impl Geometry {
-    fn draw(&self, origins: &[Origin], out: &mut Vec<[u32; 2]>) {
-        match self {
-            Geometry::Crop(crop) => crop.draw(origins, out),
-            Geometry::Flip(flip) => flip.draw(origins, out),
-        }
-    }
-
-    fn place(&self, choice: [u32; 2], placement: &mut Placement) {
-        match self {
-            Geometry::Crop(crop) => crop.place(choice, placement),
-            Geometry::Flip(flip) => flip.place(choice, placement),
-        }
-    }
-
-    /// The choice that evaluation makes.
-    fn still(&self) -> [u32; 2] {
-        match self {
-            Geometry::Crop(crop) => crop.centre(),
-            Geometry::Flip(_) => [0, 0],
-        }
-    }
-}
-
-/// What one worker needs again and again.
-#[derive(Debug, Default)]
-pub(crate) struct Scratch {
-    placement: Placement,
-    choices: Vec<[u32; 2]>,
-}
-
-/// What flows between two stages.
+/// What flows between two stages. Heights and widths of 0 are those of each image.
 #[derive(Debug, Clone)]
 enum Flow {
     Pixels([usize; 3]),
@@ -78,9 +68,21 @@ enum Flow {
     Batches([usize; 4]),
 }
 
+impl Flow {
+    /// The same with other heights and widths.
+    fn sized(&self, [h, w]: [usize; 2]) -> Flow {
+        match self {
+            Flow::Pixels([_, _, c]) => Flow::Pixels([h, w, *c]),
+            Flow::Features([_, _, c]) => Flow::Features([h, w, *c]),
+            Flow::Batches(shape) => Flow::Batches(*shape),
+        }
+    }
+}
+
 impl std::fmt::Display for Flow {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            Flow::Pixels([0, _, c]) => write!(f, "u8 examples of sizes of their own, {c} channels"),
             Flow::Pixels(shape) => write!(f, "u8 examples {shape:?}"),
             Flow::Features(shape) => write!(f, "f32 examples {shape:?}"),
             Flow::Batches(shape) => write!(f, "f32 batches {shape:?}"),
@@ -93,9 +95,11 @@ impl Recipe {
     pub(crate) fn new(plan: &PipelinePlan, data: Arc<Dataset>, seed: Seed) -> Result<Recipe, PipelineError> {
         let [h, w, channels] = data.shape();
         let mut flow = Flow::Pixels([h, w, channels]);
-        let mut order = None;
-        let mut geometry = Vec::new();
-        let mut features = None;
+        let mut chain = Chain::new(plan.draws);
+        let (mut shuffled_at, mut echo, mut mix, mut normal) = (None, None, None, false);
+        // The salt counts the stages that choose at random, so that the choices of one do not depend on whether
+        // stages without choices (shuffle, normalize, batch) stand before it.
+        let mut choosers = 0;
         for (position, stage) in plan.stages.iter().enumerate() {
             let name = stage.name();
             let refuse = |[expected, found, hint]: [String; 3]| PipelineError::Stage {
@@ -105,20 +109,36 @@ impl Recipe {
                 found,
                 hint,
             };
+            let mixes = matches!(stage, StagePlan::Mixup(_) | StagePlan::Cutmix(_));
+            let is_echo = matches!(stage, StagePlan::Echo(_));
             let shape = match flow {
-                Flow::Pixels(shape) | Flow::Features(shape) => shape,
+                Flow::Pixels(shape) | Flow::Features(shape) if !mixes => shape,
+                Flow::Batches([_, h, w, c]) if mixes || is_echo => [h, w, c],
                 Flow::Batches(_) => {
                     let hint = format!("move `{name}` before `batch`, and keep one `batch`");
                     return Err(refuse(["examples [H, W, C]".into(), flow.to_string(), hint]));
                 }
+                _ => {
+                    let hint = format!("move `{name}` behind `batch`");
+                    return Err(refuse(["batches [N, H, W, C]".into(), flow.to_string(), hint]));
+                }
             };
             let [h, w, c] = shape;
-            // The salt counts the stages that choose at random, so that the choices of one do not depend on whether
-            // stages without choices (shuffle, normalize, batch) stand before it.
-            let key = seed.key(Purpose::Augment, geometry.len() as u64);
+            let known = |what: &str| -> Result<(), PipelineError> {
+                if h > 0 {
+                    return Ok(());
+                }
+                let hint = "put `resize` and `center-crop`, or `random-resized-crop`, before it".into();
+                Err(refuse([what.into(), flow.to_string(), hint]))
+            };
+            let bytes_only = |done: bool| {
+                let hint = format!("move `{name}` before `normalize` and before covers of normalised features");
+                if done { Ok(()) } else { Err(refuse(["u8 examples".into(), flow.to_string(), hint])) }
+            };
+            let key = seed.key(Purpose::Augment, choosers);
             match stage {
                 StagePlan::Shuffle(sooner_plan::ShuffleKind::Epoch) => {
-                    if order.replace(Order::shuffled(seed, data.len())).is_some() {
+                    if shuffled_at.replace(position).is_some() {
                         let hint = "remove one of the two".into();
                         return Err(refuse([
                             "examples in their own order".into(),
@@ -127,25 +147,75 @@ impl Recipe {
                         ]));
                     }
                 }
-                StagePlan::Crop(crop) => {
-                    let crop = Crop::new(*crop, key, [h, w]).map_err(refuse)?;
-                    let [h, w] = crop.shape();
-                    geometry.push(Geometry::Crop(crop));
-                    // Cropping before and after normalising gives the same features: padding is black, byte 0, in both.
-                    flow = match flow {
-                        Flow::Features(_) => Flow::Features([h, w, c]),
-                        _ => Flow::Pixels([h, w, c]),
-                    };
+                StagePlan::Echo(plan) => {
+                    let batched = matches!(flow, Flow::Batches(_));
+                    if echo.replace((position, *plan, batched)).is_some() {
+                        let fields = ["items used once", "items repeated already", "remove one of the two"];
+                        return Err(refuse(fields.map(String::from)));
+                    }
+                    if plan.fixed().is_some_and(|factor| !(1.0..=4096.0).contains(&factor)) {
+                        let found = plan.fixed().unwrap_or_default().to_string();
+                        return Err(refuse(["a factor from 1 to 4096".into(), found, "repeat less".into()]));
+                    }
+                    chain.echo();
                 }
-                StagePlan::Flip(kind) => geometry.push(Geometry::Flip(Flip::new(*kind, key))),
+                StagePlan::Resize(0) | StagePlan::CenterCrop(0) => {
+                    return Err(refuse(["at least 1 pixel".into(), "0".into(), "give a size".into()]));
+                }
+                StagePlan::Resize(size) => {
+                    bytes_only(chain.push_bytes(ByteStage::Resize(*size)))?;
+                    flow = flow.sized(if h > 0 { shorter_to([h, w], *size) } else { [0, 0] });
+                }
+                StagePlan::CenterCrop(size) => {
+                    if h > 0 && *size > h.min(w) {
+                        let expected = format!("at most {}, the shorter side", h.min(w));
+                        return Err(refuse([expected, size.to_string(), "crop less, or resize to more".into()]));
+                    }
+                    // Of images of their own sizes the stage before has to have made both sides long enough.
+                    if h == 0 && !matches!(position.checked_sub(1).map(|at| &plan.stages[at]), Some(StagePlan::Resize(s)) if s >= size)
+                    {
+                        let hint = format!("put {{ resize = {size} }} before it");
+                        return Err(refuse([format!("sides of at least {size}"), flow.to_string(), hint]));
+                    }
+                    bytes_only(chain.push_geometry(Geometry::Centre(*size)))?;
+                    flow = flow.sized([*size; 2]);
+                }
+                StagePlan::RandomResizedCrop(plan) => {
+                    let crop = RandomResizedCrop::new(*plan, key);
+                    bytes_only(chain.push_bytes(ByteStage::Scaled(crop)))?;
+                    flow = flow.sized([plan.size; 2]);
+                    choosers += 1;
+                }
+                StagePlan::Crop(crop) => {
+                    known("examples of one size")?;
+                    let crop = Crop::new(*crop, key, [h, w]).map_err(refuse)?;
+                    let shape = crop.shape();
+                    // Cropping before and after normalising gives the same features: padding is black, byte 0, in both.
+                    bytes_only(chain.push_geometry(Geometry::Crop(crop)))?;
+                    flow = flow.sized(shape);
+                    choosers += 1;
+                }
+                StagePlan::Flip(kind) => {
+                    bytes_only(chain.push_geometry(Geometry::Flip(Flip::new(*kind, key))))?;
+                    choosers += 1;
+                }
+                StagePlan::Jitter(plan) => {
+                    bytes_only(chain.push_bytes(ByteStage::Jitter(Jitter::new(*plan, key))))?;
+                    choosers += 1;
+                }
+                StagePlan::Cutout(size) => {
+                    known("examples of one size")?;
+                    chain.push_cover(Cutout::new(*size, key, [h, w]).map_err(refuse)?);
+                    choosers += 1;
+                }
                 StagePlan::Normalize(constants) => {
-                    if matches!(flow, Flow::Features(_)) {
+                    if normal {
                         let hint = "remove one `normalize`".into();
                         let expected = format!("u8 examples {shape:?}");
                         return Err(refuse([expected, flow.to_string(), hint]));
                     }
-                    features = Some(table(constants, c).map_err(refuse)?);
-                    flow = Flow::Features(shape);
+                    chain.normalize(table(constants, c).map_err(refuse)?);
+                    (normal, flow) = (true, Flow::Features(shape));
                 }
                 StagePlan::Batch(0) => {
                     return Err(refuse([
@@ -154,7 +224,23 @@ impl Recipe {
                         "give a batch size".into(),
                     ]));
                 }
-                StagePlan::Batch(size) => flow = Flow::Batches([*size, h, w, c]),
+                StagePlan::Batch(size) => {
+                    known("examples of one size")?;
+                    flow = Flow::Batches([*size, h, w, c]);
+                }
+                StagePlan::Mixup(alpha) | StagePlan::Cutmix(alpha) => {
+                    if alpha.is_nan() || *alpha <= 0.0 || mix.is_some() {
+                        let expected = "one stage that mixes, with a number above 0".into();
+                        let found = if mix.is_some() { "two".into() } else { alpha.to_string() };
+                        return Err(refuse([expected, found, "leave one out, or give a number".into()]));
+                    }
+                    let kind = match stage {
+                        StagePlan::Mixup(_) => MixKind::Mixup,
+                        _ => MixKind::Cutmix,
+                    };
+                    mix = Some((Mix::new(kind, *alpha, key), matches!(echo, Some((_, _, true)))));
+                    choosers += 1;
+                }
             }
         }
         let Flow::Batches([batch, h, w, c]) = flow else {
@@ -166,16 +252,58 @@ impl Recipe {
                 hint: "end the stages with { batch = N }".into(),
             });
         };
-        let order = order.unwrap_or_else(|| Order::sequential(data.len()));
-        let table = features.unwrap_or_else(|| unit_table(channels));
-        Ok(Recipe { data, order, geometry, table, batch, shape: [h, w, c] })
+        chain.finish(unit_table(channels));
+        let mut order = match shuffled_at {
+            Some(_) => Order::shuffled(seed, data.len()),
+            None => Order::sequential(data.len()),
+        };
+        let (mut batch_order, mut auto, mut most_uses) = (None, None, 1);
+        if let Some((position, plan, batched)) = echo {
+            let key = seed.key(Purpose::Echo, 0);
+            match plan.factor {
+                EchoFactor::Auto { max } => (auto, most_uses) = (Some(max), max),
+                EchoFactor::Fixed(factor) => {
+                    most_uses = factor.ceil() as u32;
+                    // A shuffle behind the echo stage shuffles repeats too, over the whole epoch.
+                    let whole = !batched && shuffled_at.is_some_and(|at| at > position);
+                    if whole && factor > 1.0 {
+                        // The permutation of uses is the shuffle; the items before it are in the data's order.
+                        order = Order::sequential(data.len());
+                    }
+                    let spread = Spread { buffer: plan.buffer, whole: whole && factor > 1.0 };
+                    let needed = factor > 1.0 || plan.buffer > 1;
+                    if batched && needed {
+                        let batches = data.len().div_ceil(batch) as u64;
+                        let echo = Echo::new(factor, spread, key, batches);
+                        batch_order = Some(Arc::new(Order::sequential(batches as usize).echoed(echo)));
+                    } else if needed {
+                        order = order.echoed(Echo::new(factor, spread, key, data.len() as u64));
+                    }
+                }
+            }
+        }
+        let notes = notes::of(plan, &data, &chain, mix.as_ref().map(|(_, behind)| *behind));
+        Ok(Recipe {
+            data,
+            order: Arc::new(order),
+            batch_order,
+            auto,
+            chain,
+            mix,
+            share: Share::WHOLE,
+            on_bad: plan.on_bad,
+            most_uses,
+            batch,
+            shape: [h, w, c],
+            notes,
+        })
     }
 
-    /// The same stages without order and chance: the data's own order, crops of the middle, no flips.
+    /// The same stages without order and chance: the data's own order, crops of the middle, no flips, no repeats.
     pub(crate) fn still(&self, data: Arc<Dataset>, batch: usize) -> Recipe {
-        let order = Order::sequential(data.len());
-        let (geometry, table) = (self.geometry.clone(), self.table.clone());
-        Recipe { data, order, geometry, table, batch, shape: self.shape }
+        let order = Arc::new(Order::sequential(data.len()));
+        let (batch_order, mix, share) = (None, None, Share::WHOLE);
+        Recipe { data, order, batch_order, batch, auto: None, mix, share, most_uses: 1, ..self.clone() }
     }
 
     /// Height, width and channels of every example that comes out.
@@ -183,7 +311,7 @@ impl Recipe {
         self.shape
     }
 
-    /// Examples of a full batch; the plan's, however few examples there are.
+    /// Examples of a full batch, as the plan has it.
     pub(crate) fn batch(&self) -> usize {
         self.batch
     }
@@ -193,9 +321,29 @@ impl Recipe {
         &self.data
     }
 
-    /// Batches of an epoch, the last one smaller where the division leaves a rest.
+    /// What should be known about this order of stages.
+    pub(crate) fn notes(&self) -> &[Note] {
+        &self.notes
+    }
+
+    /// Whether every example is written straight from memory, so that nothing is read, held or waited for.
+    pub(crate) fn is_direct(&self) -> bool {
+        self.data.source().is_none() && self.chain.is_direct()
+    }
+
+    /// Whether examples are made once and used several times.
+    pub(crate) fn holds_items(&self) -> bool {
+        self.order.repeats() && (self.data.source().is_some() || self.chain.shares_work())
+    }
+
+    /// Batches of an epoch before any is repeated, the last one smaller where the division leaves a rest.
+    pub(crate) fn fresh_batches(&self) -> u64 {
+        self.order.places().div_ceil(self.batch as u64)
+    }
+
+    /// Batches of an epoch.
     pub(crate) fn batches(&self) -> u64 {
-        self.data.len().div_ceil(self.batch) as u64
+        self.batch_order.as_ref().map_or(self.fresh_batches(), |order| order.places())
     }
 
     /// Bytes of the largest batch with its labels and origins; `None` where that is no number of this machine.
@@ -203,65 +351,78 @@ impl Recipe {
         let features =
             self.shape.iter().try_fold(size_of::<f32>(), |bytes, &extent| bytes.checked_mul(extent))?;
         let example = features.checked_add(size_of::<u32>() + size_of::<Origin>())?;
-        Some(Bytes(example.checked_mul(self.batch.min(self.data.len()))? as u64))
+        let most = usize::try_from(self.order.places()).ok()?;
+        Some(Bytes(example.checked_mul(self.batch.min(most))? as u64))
     }
 
-    /// Makes `batch` ready for the examples of one batch, keeping its memory, and gives their places in the epoch.
-    pub(crate) fn lay_out(&self, number: u64, batch: &mut Batch) -> Range<u64> {
+    /// Bytes of one batch in memory.
+    pub(crate) fn bytes_of(batch: &Batch) -> Bytes {
+        let features = batch.features.len() * size_of::<f32>();
+        Bytes((features + batch.len() * (size_of::<u32>() + size_of::<Origin>())) as u64)
+    }
+
+    /// Places of the epoch that one batch (before any is repeated) holds, over all ranks.
+    pub(crate) fn places(&self, number: u64) -> Range<u64> {
         let start = number * self.batch as u64;
-        let end = (start + self.batch as u64).min(self.data.len() as u64);
-        let n = (end - start) as usize;
+        start..(start + self.batch as u64).min(self.order.places())
+    }
+
+    /// Places of one batch that this rank writes: its own, or all where examples of other ranks are mixed in.
+    pub(crate) fn written(&self, number: u64) -> Range<u64> {
+        let places = self.places(number);
+        if self.mix.is_some() { places } else { self.share.of(places) }
+    }
+
+    /// Makes `batch` ready for so many examples, keeping its memory.
+    pub(crate) fn lay_out(&self, examples: u64, batch: &mut Batch) {
+        let n = examples as usize;
         let [h, w, c] = self.shape;
         batch.features.resize(n * h * w * c, 0.0);
         batch.labels.clear();
+        batch.mixes.clear();
         batch.origins.clear();
+        batch.fresh = 0;
         if batch.shape.dims() != [n, h, w, c] {
             batch.shape = Shape::from([n, h, w, c]);
         }
-        start..end
     }
 
-    /// Appends the origins of the examples at these places of an epoch.
-    pub(crate) fn choose(&self, epoch: u32, places: Range<u64>, batch: &mut Batch) {
-        let order = self.order.epoch(epoch);
-        batch.origins.extend(places.map(|place| order.origin(place)));
-    }
-
-    /// Writes labels and augmented features of all examples that have an origin but no label yet.
-    pub(crate) fn write(&self, batch: &mut Batch, scratch: &mut Scratch) {
-        self.write_with(batch, scratch, |stage, origins, out| stage.draw(origins, out));
-    }
-
-    /// Writes them without augmentation.
-    pub(crate) fn write_still(&self, batch: &mut Batch, scratch: &mut Scratch) {
-        self.write_with(batch, scratch, |stage, origins, out| {
-            out.extend(origins.iter().map(|_| stage.still()))
-        });
-    }
-
-    fn write_with(
-        &self,
-        batch: &mut Batch,
-        scratch: &mut Scratch,
-        draw: impl Fn(&Geometry, &[Origin], &mut Vec<[u32; 2]>),
-    ) {
-        let done = batch.labels.len();
-        let origins = &batch.origins[done..];
-        let Scratch { placement, choices } = scratch;
-        // The choices of a slice are drawn stage by stage, in bulk, before a pixel is touched.
-        choices.clear();
-        self.geometry.iter().for_each(|stage| draw(stage, origins, choices));
-        let [h, w, _] = self.data.shape();
-        let size: usize = self.shape.iter().product();
-        let out = batch.features[done * size..].chunks_exact_mut(size);
-        for (k, (origin, out)) in origins.iter().zip(out).enumerate() {
-            placement.rows.reset(h);
-            placement.cols.reset(w);
-            for (s, stage) in self.geometry.iter().enumerate() {
-                stage.place(choices[s * origins.len() + k], placement);
+    /// What an epoch's first so many batches use: examples, and those read afresh for them. Of all ranks together.
+    fn counts_within(&self, epoch: u32, batches: u64) -> (u64, u64) {
+        match &self.batch_order {
+            None => {
+                let places = (batches * self.batch as u64).min(self.order.places());
+                (places, self.order.epoch(epoch).fresh_before(places))
             }
-            placement.write(self.data.image(origin.index as usize), w, &self.table, out);
+            Some(order) => {
+                let order = order.epoch(epoch);
+                (0..batches).fold((0, 0), |(examples, fresh), batch| {
+                    let pick = order.pick(batch);
+                    let places = self.places(u64::from(pick.item));
+                    let n = places.end - places.start;
+                    (examples + n, fresh + if pick.origin.echo == 0 { n } else { 0 })
+                })
+            }
         }
-        batch.labels.extend(origins.iter().map(|origin| self.data.labels()[origin.index as usize]));
+    }
+
+    /// What the stream uses before one place of it, exactly.
+    pub(crate) fn counts(&self, at: Position) -> (Examples, FreshExamples) {
+        let (mut examples, mut fresh) = (0, 0);
+        match &self.batch_order {
+            None => {
+                examples = u64::from(at.epoch) * self.order.places();
+                fresh = u64::from(at.epoch) * self.data.len() as u64;
+            }
+            // Which batch has one more use may matter: the smaller one, or another.
+            Some(_) => {
+                for epoch in 0..at.epoch {
+                    let (e, f) = self.counts_within(epoch, self.batches());
+                    (examples, fresh) = (examples + e, fresh + f);
+                }
+            }
+        }
+        let (e, f) = self.counts_within(at.epoch, at.batch);
+        (Examples(examples + e), FreshExamples(fresh + f))
     }
 }

@@ -1,21 +1,21 @@
 //! A stream of batches from one place on, made inline or by worker threads, the same to the byte.
 
 use crate::PipelineError;
-use crate::control::{Control, Lane};
+use crate::control::Lane;
+use crate::fill::fill;
+use crate::items::{Scratch, Session};
 use crate::pipeline::Shared;
-use crate::recipe::{Position, Recipe, Scratch};
+use crate::recipe::Position;
 use crate::workers::{Queue, Workers, attempt};
-use sooner_base::{Batch, Seconds, StageStats};
+use sooner_base::{Batch, StageStats};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-
-/// Examples drawn and written between two looks at the clock and at whether to go on: a fraction of a millisecond.
-const SLICE: u64 = 64;
 
 /// Batches in order. After an error it ends.
 #[derive(Debug)]
 pub struct Stream {
     shared: Arc<Shared>,
+    session: Arc<Session>,
     from: Position,
     /// Batches handed out.
     taken: u64,
@@ -32,27 +32,33 @@ enum Source {
     Ended(Option<PipelineError>),
 }
 
+impl Source {
+    /// Starts worker threads, where the plan has any, that make the batches from one place on.
+    fn start(shared: &Arc<Shared>, session: &Arc<Session>, from: Position) -> Source {
+        if shared.threads == 0 {
+            return Source::Inline(Box::default());
+        }
+        let queue = Queue { depth: shared.depth, item: shared.batch_bytes, timeout: shared.timeout() };
+        let fillers = (0..shared.threads).map(|_| {
+            let (shared, session, mut scratch) = (shared.clone(), session.clone(), Scratch::default());
+            move |number: u64, batch: &mut Batch, cancelled: &AtomicBool| {
+                let at = place(from, number, shared.recipe.batches());
+                fill(&shared, &session, cancelled, at, batch, &mut scratch)
+            }
+        });
+        match Workers::spawn(queue, shared.control.clone(), fillers) {
+            Ok(workers) => Source::Threads(workers),
+            Err(error) => Source::Ended(Some(error)),
+        }
+    }
+}
+
 impl Stream {
     /// Starts the worker threads; if that fails, the error is the first item.
     pub(crate) fn new(shared: Arc<Shared>, from: Position, limit: Option<u64>) -> Stream {
-        let source = if shared.threads == 0 {
-            Source::Inline(Box::default())
-        } else {
-            let queue = Queue { depth: shared.depth, item: shared.batch_bytes };
-            let fillers = (0..shared.threads).map(|_| {
-                let (shared, mut scratch) = (shared.clone(), Scratch::default());
-                move |number: u64, batch: &mut Batch, cancelled: &AtomicBool| {
-                    let at = place(from, number, shared.recipe.batches());
-                    fill(&shared.recipe, &shared.control, cancelled, at, batch, &mut scratch);
-                    Ok(())
-                }
-            });
-            match Workers::spawn(queue, shared.control.clone(), fillers) {
-                Ok(workers) => Source::Threads(workers),
-                Err(error) => Source::Ended(Some(error)),
-            }
-        };
-        let mut stream = Stream { shared, from, taken: 0, limit, source };
+        let session = Arc::new(Session::new(&shared.recipe, from, shared.held_budget));
+        let source = Source::start(&shared, &session, from);
+        let mut stream = Stream { shared, session, from, taken: 0, limit, source };
         stream.issue();
         stream
     }
@@ -69,11 +75,25 @@ impl Stream {
         number < self.limit.unwrap_or(u64::MAX).min(left)
     }
 
+    /// Ends the worker threads and starts new ones for the epoch that begins.
+    fn renew(&mut self, at: Position) {
+        if let Source::Ended(_) = self.source {
+            return;
+        }
+        self.source = Source::Ended(None);
+        self.limit = self.limit.map(|limit| limit - self.taken);
+        (self.from, self.taken) = (at, 0);
+        self.source = Source::start(&self.shared, &self.session, at);
+        self.issue();
+    }
+
     /// Gives the workers as many jobs as may be out.
     fn issue(&mut self) {
         while let Source::Threads(workers) = &self.source {
             let next = workers.next_job();
-            if !workers.has_room() || !self.has(next) {
+            let over = self.shared.renews_workers()
+                && self.from.batch + next >= self.shared.recipe.batches();
+            if !workers.has_room() || !self.has(next) || over {
                 return;
             }
             let buffer = self.shared.buffer();
@@ -92,17 +112,18 @@ impl Iterator for Stream {
             self.source = Source::Ended(None);
         }
         let at = self.next_position();
+        if self.shared.renews_workers() && at.epoch > self.from.epoch {
+            self.renew(at);
+        }
         let result = match &mut self.source {
             Source::Ended(error) => return error.take().map(Err),
             Source::Inline(scratch) => {
                 self.shared.control.resume();
                 let mut batch = self.shared.buffer();
-                let Shared { recipe, control, .. } = &*self.shared;
                 let filled = attempt(self.taken, || {
-                    fill(recipe, control, &AtomicBool::new(false), at, &mut batch, scratch);
-                    Ok(())
+                    fill(&self.shared, &self.session, &AtomicBool::new(false), at, &mut batch, scratch)
                 });
-                control.book(Lane::Batch, StageStats { items: 1, ..StageStats::default() });
+                self.shared.control.book(Lane::Batch, StageStats { items: 1, ..StageStats::default() });
                 filled.map(|()| batch)
             }
             Source::Threads(workers) => workers.take(),
@@ -118,46 +139,14 @@ impl Iterator for Stream {
     }
 }
 
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.shared.note_held(&self.session);
+    }
+}
+
 /// The place of the `number`th batch after `from`.
 fn place(from: Position, number: u64, batches: u64) -> Position {
     let batch = from.batch + number;
     Position { epoch: from.epoch.saturating_add((batch / batches) as u32), batch: batch % batches }
-}
-
-/// Makes the batch of one place, slice by slice; leaves early when cancelled.
-fn fill(
-    recipe: &Recipe,
-    control: &Control,
-    cancelled: &AtomicBool,
-    at: Position,
-    batch: &mut Batch,
-    scratch: &mut Scratch,
-) {
-    let places = recipe.lay_out(at.batch, batch);
-    let (mut shuffle, mut augment) = (StageStats::default(), StageStats::default());
-    let mut start = places.start;
-    while start < places.end && control.go_on(cancelled) {
-        let end = places.end.min(start + SLICE);
-        let times = [
-            control.now(),
-            {
-                recipe.choose(at.epoch, start..end, batch);
-                control.now()
-            },
-            {
-                recipe.write(batch, scratch);
-                control.now()
-            },
-        ];
-        add(&mut shuffle, end - start, times[1] - times[0]);
-        add(&mut augment, end - start, times[2] - times[1]);
-        start = end;
-    }
-    control.book(Lane::Shuffle, shuffle);
-    control.book(Lane::Augment, augment);
-}
-
-fn add(stats: &mut StageStats, items: u64, busy: Seconds) {
-    stats.items += items;
-    stats.busy += busy;
 }

@@ -3,7 +3,7 @@
 use crate::{Dataset, DatasetInfo, Pipeline, PipelineError};
 use sooner_base::{Batch, ManualClock, Seed};
 use sooner_plan::{
-    CropPlan, FlipKind, NormalizePlan, OnBad, Padding, PipelinePlan, ShuffleKind, Split, StagePlan,
+    CropPlan, FlipKind, NormalizePlan, Padding, PipelinePlan, ShuffleKind, Split, StagePlan,
 };
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub(crate) fn dataset(n: usize, shape: [usize; 3]) -> Arc<Dataset> {
 }
 
 pub(crate) fn plan(stages: Vec<StagePlan>, threads: usize) -> PipelinePlan {
-    PipelinePlan { stages, threads, budget: "256MiB".into(), on_bad: OnBad::Fail }
+    PipelinePlan { threads, ..PipelinePlan::new(stages) }
 }
 
 pub(crate) fn crop(size: usize, pad: usize, padding: Padding) -> StagePlan {
@@ -66,6 +66,8 @@ pub(crate) fn hash(batch: &Batch) -> u64 {
     bytes.extend(batch.origins.iter().flat_map(|o| {
         [u64::from(o.epoch), o.index, u64::from(o.echo)].into_iter().flat_map(u64::to_le_bytes)
     }));
+    bytes.extend(batch.mixes.iter().flat_map(|mix| mix.weight.to_bits().to_le_bytes()));
+    bytes.extend(batch.mixes.iter().flat_map(|mix| mix.label.to_le_bytes()));
     bytes.extend(batch.shape.dims().iter().flat_map(|&extent| (extent as u64).to_le_bytes()));
     fnv(&bytes)
 }

@@ -20,9 +20,10 @@ use sooner_base::{Bytes, Seconds, StageStats};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
 
 /// Fills a buffer with the batch of a number. Must ask `Control::go_on` now and then and leave when told to; what it
 /// leaves behind then is thrown away. Each thread calls its own.
@@ -47,6 +48,7 @@ pub(crate) struct Workers<T> {
     cancelled: Arc<AtomicBool>,
     /// Batches sent by workers and not yet taken.
     ready: Arc<AtomicU64>,
+    timeout: Option<(Duration, String)>,
 }
 
 /// What every worker thread owns a copy of.
@@ -60,18 +62,20 @@ struct Worker<T> {
 }
 
 /// The bounds of the queue between workers and consumer.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Queue {
     /// The most batches that are issued and not yet taken.
     pub(crate) depth: usize,
     /// Bytes of a batch, for the statistics.
     pub(crate) item: Bytes,
+    /// How long the consumer waits for a batch, and whom it then names.
+    pub(crate) timeout: Option<(Duration, String)>,
 }
 
 impl<T: Send + 'static> Workers<T> {
     /// Starts threads, each with its own filler. An error if the system has no thread left; those started are joined.
     pub(crate) fn spawn<F: Fill<T>>(
-        Queue { depth, item }: Queue,
+        Queue { depth, item, timeout }: Queue,
         control: Arc<Control>,
         fillers: impl IntoIterator<Item = F>,
     ) -> Result<Workers<T>, PipelineError> {
@@ -88,6 +92,7 @@ impl<T: Send + 'static> Workers<T> {
             control,
             cancelled: Arc::default(),
             ready: Arc::default(),
+            timeout,
         };
         for (thread, fill) in fillers.into_iter().enumerate() {
             let worker = Worker {
@@ -134,16 +139,26 @@ impl<T: Send + 'static> Workers<T> {
         let mut blocked = Seconds(0.0);
         while self.ring[place].is_none() {
             let arrived = match self.filled.try_recv() {
-                Ok(arrived) => Ok(arrived),
+                Ok(arrived) => Some(arrived),
                 Err(_) => {
                     self.control.resume();
                     let since = self.control.now();
-                    let arrived = self.filled.recv();
+                    let arrived = match &self.timeout {
+                        None => self.filled.recv().ok(),
+                        Some((most, name)) => match self.filled.recv_timeout(*most) {
+                            Ok(arrived) => Some(arrived),
+                            Err(RecvTimeoutError::Disconnected) => None,
+                            Err(RecvTimeoutError::Timeout) => {
+                                let (name, batch) = (name.clone(), self.taken);
+                                return Err(PipelineError::Stalled { name, batch, seconds: most.as_secs_f64() });
+                            }
+                        },
+                    };
                     blocked += self.control.now() - since;
                     arrived
                 }
             };
-            let Ok((number, result)) = arrived else {
+            let Some((number, result)) = arrived else {
                 // Not reachable while workers catch their panics; kept so that a fault here is an error, not a hang.
                 let message = "every worker has ended".to_string();
                 return Err(PipelineError::Panicked { batch: self.taken, message });
@@ -160,13 +175,24 @@ impl<T: Send + 'static> Workers<T> {
     }
 }
 
+/// How long a dropped stream waits for its threads.
+const STUCK: Duration = Duration::from_secs(1);
+
 impl<T> Drop for Workers<T> {
     fn drop(&mut self) {
         self.control.cancel(&self.cancelled);
         self.jobs = None;
+        // Workers look at the flag once a slice, sources ten times a second. One that is stuck in the system, as on a
+        // dead network file system, is left behind: waiting for it would hang whoever drops the stream.
+        let deadline = Instant::now() + STUCK;
         for thread in self.threads.drain(..) {
-            // A panic inside has been reported in its batch's place.
-            let _ = thread.join();
+            while !thread.is_finished() && Instant::now() < deadline {
+                std::thread::park_timeout(Duration::from_micros(200));
+            }
+            if thread.is_finished() {
+                // A panic inside has been reported in its batch's place.
+                let _ = thread.join();
+            }
         }
     }
 }

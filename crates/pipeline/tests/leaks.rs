@@ -2,7 +2,7 @@
 
 use sooner_base::{MonotonicClock, Seed};
 use sooner_pipeline::{Dataset, DatasetInfo, Pipeline, Position};
-use sooner_plan::{OnBad, PipelinePlan, ShuffleKind, Split, StagePlan};
+use sooner_plan::{PipelinePlan, ShuffleKind, Split, StagePlan};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -28,7 +28,7 @@ fn a_thousand_partial_epochs_leave_nothing() {
         stages: vec![StagePlan::Shuffle(ShuffleKind::Epoch), StagePlan::Batch(64)],
         threads: 3,
         budget: "16MiB".into(),
-        on_bad: OnBad::Fail,
+        ..PipelinePlan::new(Vec::new())
     };
     let pipeline = Pipeline::new(&plan, data, Seed(1), Arc::new(MonotonicClock::start())).unwrap();
     let mut before = (0, 0);

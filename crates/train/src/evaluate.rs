@@ -35,7 +35,7 @@ impl Evaluator {
     pub fn run(&mut self, programs: &mut Programs, state: &mut State) -> Result<Metrics, TrainError> {
         self.examples.rewind();
         let (mut loss, mut correct, mut count) = (0.0, 0, 0);
-        while let Some(batch) = self.examples.next_batch() {
+        while let Some(batch) = self.examples.next_batch()? {
             let native = programs.eval(batch.len())?;
             native.run(
                 state,

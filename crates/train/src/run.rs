@@ -42,6 +42,8 @@ pub fn train(
         job,
         writer,
         updates: 0,
+        examples: 0,
+        fresh: 0,
         since_log: SinceLog::default(),
         best: None,
         last: None,
@@ -63,6 +65,9 @@ struct Run<'a, 'w> {
     metric: Metric,
     metric_name: String,
     updates: u64,
+    /// Examples that went into them, and those of them that were read afresh: an echo stage makes the two differ.
+    examples: u64,
+    fresh: u64,
     since_log: SinceLog,
     best: Option<Metrics>,
     last: Option<Metrics>,
@@ -104,6 +109,8 @@ impl Run<'_, '_> {
             self.job.watch.enter(Phase::Train);
             let rate = plan.schedule.learning_rate(self.updates, horizon);
             let outcome = programs.run_update(&mut state, &batch, plan, rate)?;
+            self.examples += batch.len() as u64;
+            self.fresh += batch.fresh as u64;
             pipeline.recycle(batch);
             self.updates += 1;
             self.job.watch.enter(Phase::Log);
@@ -141,10 +148,11 @@ impl Run<'_, '_> {
 
     /// The batch sizes that updates will have: the plan's, and that of the last batch of an epoch where it is smaller.
     fn batch_sizes(&self) -> Vec<usize> {
-        let last = self.pace.examples_in(self.pace.updates_per_epoch() - 1) as usize;
-        let mut sizes = vec![self.pace.examples_in(0) as usize];
-        if last != sizes[0] && self.total >= self.pace.updates_per_epoch() {
-            sizes.push(last);
+        let mut sizes: Vec<usize> = self.pace.batch_sizes().iter().map(|&size| size as usize).collect();
+        // Where batches are repeated in a shuffled order the smaller one may come at any time.
+        let early = matches!(self.pace.echo, sooner_plan::Echo::Batches(_));
+        if self.total < self.pace.updates_per_epoch() && !early {
+            sizes.truncate(1);
         }
         sizes
     }
@@ -194,12 +202,11 @@ impl Run<'_, '_> {
     }
 
     fn position(&self) -> Position {
-        let examples = self.pace.examples_after(self.updates);
         Position {
             updates: Updates(self.updates),
-            epochs: self.pace.epochs_after(Updates(self.updates)),
-            fresh_examples: FreshExamples(examples),
-            examples: Examples(examples),
+            epochs: Epochs(self.fresh as f64 / self.pace.train_examples as f64),
+            fresh_examples: FreshExamples(self.fresh),
+            examples: Examples(self.examples),
             training_seconds: self.job.watch.training(),
             wall_seconds: self.job.watch.wall(),
         }

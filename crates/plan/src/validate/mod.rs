@@ -28,6 +28,7 @@ impl Plan {
         data::check(&self.data)?;
         training::check_model(&self.model)?;
         stages::check(&self.pipeline, facts)?;
+        stages::check_trainable(&self.pipeline)?;
         training::check_optimizer(&self.optimizer)?;
         training::check_schedule(&self.schedule)?;
         run::check(self, facts)

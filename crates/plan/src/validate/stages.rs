@@ -107,6 +107,20 @@ pub(crate) fn check(pipeline: &PipelinePlan, facts: &DataFacts) -> Result<(), Pl
     ))
 }
 
+/// What the pipeline gives and training does not take yet: an error is better than labels silently dropped.
+pub(crate) fn check_trainable(pipeline: &PipelinePlan) -> Result<(), PlanError> {
+    let mixes = |stage: &StagePlan| matches!(stage, StagePlan::Mixup(_) | StagePlan::Cutmix(_));
+    let Some(i) = pipeline.stages.iter().position(mixes) else { return Ok(()) };
+    let name = pipeline.stages[i].name();
+    Err(PlanError::impossible(
+        "training does not take mixed labels yet",
+        &format!("pipeline.stages.{i}.{name}"),
+        "stages that leave each example its one label",
+        name,
+        "leave it out; the pipeline alone does it",
+    ))
+}
+
 /// Height and width once the shorter side is `size`; unknown, 0, where they were.
 fn resized([height, width]: [usize; 2], size: usize) -> (usize, usize) {
     let scaled =

@@ -1,0 +1,54 @@
+//! What should be known about an order of stages that works but may not do what was meant.
+
+use crate::Dataset;
+use crate::chain::Chain;
+use sooner_plan::{EchoFactor, PipelinePlan, StagePlan};
+
+/// A remark on one stage of a plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// The stage's place in the plan, from 0.
+    pub position: usize,
+    /// The stage's name.
+    pub stage: &'static str,
+    /// What to know, in a sentence.
+    pub text: String,
+}
+
+/// Remarks on a plan's echo stage. `mixed` says whether examples are mixed, and if so behind an echo of batches.
+pub(crate) fn of(plan: &PipelinePlan, data: &Dataset, chain: &Chain, mixed: Option<bool>) -> Vec<Note> {
+    let mut notes = Vec::new();
+    let Some((echo, batched)) = plan.echo() else { return notes };
+    if echo.fixed() == Some(1.0) {
+        return notes;
+    }
+    let position = plan.stages.iter().position(|stage| matches!(stage, StagePlan::Echo(_))).unwrap_or(0);
+    let mut note = |text: String| notes.push(Note { position, stage: "echo", text });
+    let behind = |wanted: fn(&StagePlan) -> bool| plan.stages[position..].iter().any(wanted);
+    let shuffled_behind = behind(|stage| matches!(stage, StagePlan::Shuffle(_)));
+    if data.source().is_none() && !batched && !chain.shares_work() {
+        note(
+            "examples are in memory and nothing before this stage takes time, so that repeats save none; it changes \
+             only what is trained on"
+                .into(),
+        );
+    }
+    let auto = matches!(echo.factor, EchoFactor::Auto { .. });
+    if !batched && echo.buffer < 2 && !shuffled_behind && !auto {
+        let batch = plan.batch_size().unwrap_or(1) as f64;
+        let different = (batch / echo.fixed().unwrap_or(1.0)).ceil();
+        note(format!(
+            "repeats follow each other, so that a batch of {batch} holds about {different} different examples; a buffer \
+             after echo spreads them"
+        ));
+    }
+    let varies = chain.varies_behind_echo() && !batched || mixed.is_some_and(|behind| behind || !batched);
+    if !varies {
+        note(
+            "nothing behind this stage draws at random, so that repeats are equal; put augmentation behind it to see \
+             each repeat differently"
+                .into(),
+        );
+    }
+    notes
+}
