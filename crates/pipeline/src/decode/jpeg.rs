@@ -36,7 +36,8 @@ impl Header {
                 end = Some(start - 2);
                 break;
             }
-            let Some(length) = bytes.get(start..start + 2).map(|b| usize::from(b[0]) << 8 | usize::from(b[1]))
+            let Some(length) =
+                bytes.get(start..start + 2).map(|b| usize::from(b[0]) << 8 | usize::from(b[1]))
             else {
                 break;
             };

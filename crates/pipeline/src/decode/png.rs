@@ -111,11 +111,9 @@ mod tests {
 
     #[test]
     fn transparency() {
-        for (alpha, expect) in [
-            (Alpha::Drop, [200, 200, 200]),
-            (Alpha::Black, [0, 100, 200]),
-            (Alpha::White, [255, 227, 200]),
-        ] {
+        for (alpha, expect) in
+            [(Alpha::Drop, [200, 200, 200]), (Alpha::Black, [0, 100, 200]), (Alpha::White, [255, 227, 200])]
+        {
             assert_eq!([0, 128, 255].map(|opacity| over(200, opacity, alpha)), expect, "{alpha:?}");
         }
     }

@@ -184,8 +184,14 @@ fn cut_files_fail_or_keep_what_there_is() {
 #[test]
 fn damage_is_an_error_or_an_image() {
     let lenient = decoder(|plan| plan.truncated = Truncated::Keep);
-    for name in ["baseline-420.jpg", "progressive.jpg", "cmyk.jpg", "grey16.png", "palette-alpha.png", "interlaced.png"]
-    {
+    for name in [
+        "baseline-420.jpg",
+        "progressive.jpg",
+        "cmyk.jpg",
+        "grey16.png",
+        "palette-alpha.png",
+        "interlaced.png",
+    ] {
         let whole = read(name);
         for len in (0..whole.len()).step_by(7) {
             let _ = decode(&lenient, &whole[..len]);
@@ -209,7 +215,10 @@ fn what_is_no_image_is_named() {
     check_refused(b"RIFF\0\0\0\0WEBPVP8 ", &format!("{expected} a WebP image"));
     check_refused(b"<html>", &format!("{expected} text with tags"));
     check_refused(&[0, 1, 2], &format!("{expected} bytes 00 01 02"));
-    check_refused(&[0xff, 0xd8, 0xff], "expected a JPEG frame, found the end of the file before a frame header");
+    check_refused(
+        &[0xff, 0xd8, 0xff],
+        "expected a JPEG frame, found the end of the file before a frame header",
+    );
     check_refused(&read("rgb8.png")[..40], "expected the rest of the image, found the end of the file");
 }
 

@@ -3,7 +3,7 @@
 
 use super::notice::Notice;
 use super::rate::Rate;
-use crate::decode::{Decoder, ImageHeader};
+use crate::decode::Decoder;
 use crate::{DatasetInfo, Image, Oddities, PipelineError, Source};
 use sooner_plan::Split;
 use std::fs;
@@ -234,11 +234,6 @@ impl ImageFolder {
         &self.files
     }
 
-    /// An image's size and format, from bytes as `read` gives them.
-    pub fn header(&self, index: u64, bytes: &[u8]) -> Result<ImageHeader, PipelineError> {
-        self.decoder.header(bytes).map_err(|error| error.of(self.path(index)))
-    }
-
     fn path(&self, index: u64) -> PathBuf {
         self.folder.join(&self.files[index as usize].0)
     }
@@ -277,8 +272,13 @@ impl Source for ImageFolder {
         at_least: Option<[usize; 2]>,
         into: &mut Image,
     ) -> Result<u32, PipelineError> {
-        let oddities = self.decoder.decode(bytes, at_least, into).map_err(|error| error.of(self.path(index)))?;
+        let oddities =
+            self.decoder.decode(bytes, at_least, into).map_err(|error| error.of(self.path(index)))?;
         *self.oddities.lock().unwrap_or_else(PoisonError::into_inner) += oddities;
         Ok(self.files[index as usize].1)
     }
 }
+
+#[cfg(test)]
+#[path = "folder_tests.rs"]
+mod tests;

@@ -64,7 +64,9 @@ impl Remote {
         let skip = match status {
             206 => 0,
             200 => self.at,
-            404 | 410 => return Err(Failure::Never(io::Error::new(io::ErrorKind::NotFound, "no such file (404)"))),
+            404 | 410 => {
+                return Err(Failure::Never(io::Error::new(io::ErrorKind::NotFound, "no such file (404)")));
+            }
             408 | 425 | 429 | 500..=599 => {
                 return Err(Failure::Later(io::Error::other(format!("the server answered {status}"))));
             }

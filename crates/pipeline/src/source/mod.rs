@@ -9,6 +9,7 @@ mod shapes;
 mod folder;
 mod notice;
 mod own;
+mod pack;
 mod shards;
 mod text;
 
@@ -17,7 +18,7 @@ mod http;
 mod memory;
 mod open;
 mod rate;
-pub(crate) mod tar;
+mod tar;
 
 #[cfg(test)]
 mod server;
@@ -26,6 +27,7 @@ pub use folder::{ImageFolder, Manifest};
 pub use memory::Memory;
 pub use notice::Notice;
 pub use own::{OwnSource, OwnSplits, find_own};
+pub use pack::{PackOptions, PackedShard, pack};
 pub use rate::{Rate, Throttled};
 pub use shards::{ShardSet, Shards};
 pub use text::TextWindows;

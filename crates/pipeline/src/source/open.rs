@@ -51,11 +51,14 @@ pub(super) fn unpack(stored: impl Read + Send + 'static) -> io::Result<(Packing,
         _ => Packing::Plain,
     };
     let stored = BufReader::with_capacity(BUFFER, io::Cursor::new(start).chain(stored));
-    Ok((packing, match packing {
-        Packing::Plain => Box::new(stored),
-        Packing::Gzip => Box::new(MultiGzDecoder::new(stored)),
-        Packing::Zstd => Box::new(Zstd::Between(stored)),
-    }))
+    Ok((
+        packing,
+        match packing {
+            Packing::Plain => Box::new(stored),
+            Packing::Gzip => Box::new(MultiGzDecoder::new(stored)),
+            Packing::Zstd => Box::new(Zstd::Between(stored)),
+        },
+    ))
 }
 
 /// A stream of one or more Zstandard frames, one after the other.
@@ -68,23 +71,23 @@ enum Zstd<R: BufRead> {
 impl<R: BufRead> Read for Zstd<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         loop {
-            *self = match std::mem::replace(self, Zstd::Over) {
-                Zstd::Over => return Ok(0),
-                Zstd::Between(mut from) => match from.fill_buf()?.is_empty() {
-                    true => return Ok(0),
-                    false => Zstd::Frame(Box::new(
-                        StreamingDecoder::new(from)
-                            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?,
-                    )),
-                },
-                Zstd::Frame(mut frame) => match frame.read(into) {
-                    Ok(0) if !into.is_empty() => Zstd::Between(frame.into_inner()),
-                    read => {
-                        *self = Zstd::Frame(frame);
-                        return read;
-                    }
-                },
-            }
+            *self =
+                match std::mem::replace(self, Zstd::Over) {
+                    Zstd::Over => return Ok(0),
+                    Zstd::Between(mut from) => match from.fill_buf()?.is_empty() {
+                        true => return Ok(0),
+                        false => Zstd::Frame(Box::new(StreamingDecoder::new(from).map_err(|error| {
+                            io::Error::new(io::ErrorKind::InvalidData, error.to_string())
+                        })?)),
+                    },
+                    Zstd::Frame(mut frame) => match frame.read(into) {
+                        Ok(0) if !into.is_empty() => Zstd::Between(frame.into_inner()),
+                        read => {
+                            *self = Zstd::Frame(frame);
+                            return read;
+                        }
+                    },
+                }
         }
     }
 }
@@ -148,7 +151,8 @@ mod tests {
 
     #[test]
     fn cut_streams_are_errors() {
-        let data: Vec<u8> = (0..50_000u32).flat_map(|i| i.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+        let data: Vec<u8> =
+            (0..50_000u32).flat_map(|i| i.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
         for stored in [gzip(&data), zstd(&data)] {
             let half = stored[..stored.len() / 2].to_vec();
             let (_, mut stream) = unpack(io::Cursor::new(half)).unwrap();

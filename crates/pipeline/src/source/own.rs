@@ -1,9 +1,9 @@
 //! The user's own files: which splits a folder or address has, and each as a source, or held in memory.
 
-use super::folder::{ImageFolder, Manifest};
+use super::folder::{ImageFolder, Manifest, hash};
 use super::notice::Notice;
 use super::rate::Rate;
-use super::shards::{Shards, ShardSet};
+use super::shards::{ShardSet, Shards};
 use super::{Meter, timed};
 use crate::decode::{Decoder, cover};
 use crate::{Dataset, Image, Oddities, PipelineError, Source, Splits};
@@ -52,6 +52,17 @@ impl OwnSource {
             OwnSource::Folder(source) => source.files().iter().map(|(_, label)| *label).collect(),
             OwnSource::Shards(source) => source.labels(),
         }
+    }
+
+    /// A number that two class lists share only if they are the same (FNV-1a of 64 bits: against accidents, not against
+    /// malice).
+    pub fn class_hash(&self) -> u64 {
+        hash(self.source().info().classes.iter().map(String::as_str))
+    }
+
+    /// The same of the examples' names and their order.
+    pub fn name_hash(&self) -> u64 {
+        hash(self.names().iter().map(String::as_str))
     }
 
     /// The names of examples: paths below the split's folder, or keys.
@@ -152,7 +163,8 @@ fn shard_splits(
             path: path.into(),
             expected: "training shards with examples".into(),
             found: "none".into(),
-            hint: "names are NAME.tar, .tar.gz or .tar.zst, for training train-NAME.tar or train/NAME.tar".into(),
+            hint: "names are NAME.tar, .tar.gz or .tar.zst, for training train-NAME.tar or train/NAME.tar"
+                .into(),
         });
     };
     let classes = train.info().classes.len();
@@ -184,7 +196,8 @@ pub(super) fn splits(
     clock: &Arc<dyn Clock>,
     mut meter: Meter,
 ) -> Result<Splits, PipelineError> {
-    let OwnSplits { train, val, test, notices } = timed(clock.as_ref(), &mut meter.read.busy, || find_own(plan, clock))?;
+    let OwnSplits { train, val, test, notices } =
+        timed(clock.as_ref(), &mut meter.read.busy, || find_own(plan, clock))?;
     let all = train.source().len();
     let (kept, held) = match &val {
         Some(_) => ((0..all as u64).collect(), Vec::new()),
@@ -241,8 +254,10 @@ pub(super) fn splits(
 /// All of `n` indices but `held` of them, and those; both in order.
 fn choose(n: usize, held: usize) -> (Vec<u64>, Vec<u64>) {
     let order = Permutation::new(SEED.key(Purpose::Shuffle, 0), 0, n as u64);
-    let (mut kept, mut out): (Vec<_>, Vec<_>) =
-        ((held as u64..n as u64).map(|i| order.get(i)).collect(), (0..held as u64).map(|i| order.get(i)).collect());
+    let (mut kept, mut out): (Vec<_>, Vec<_>) = (
+        (held as u64..n as u64).map(|i| order.get(i)).collect(),
+        (0..held as u64).map(|i| order.get(i)).collect(),
+    );
     kept.sort_unstable();
     out.sort_unstable();
     (kept, out)
@@ -340,7 +355,9 @@ pub(super) fn hold(source: &dyn Source, side: usize, threads: usize) -> Result<D
         loop {
             let mut guard = lock();
             // All slices before a bad one have been given out, so that the first bad example is found.
-            let Some((slice, (pixels, labels))) = guard.1.is_none().then(|| guard.0.next()).flatten() else { return };
+            let Some((slice, (pixels, labels))) = guard.1.is_none().then(|| guard.0.next()).flatten() else {
+                return;
+            };
             drop(guard);
             for (i, (out, label)) in pixels.chunks_exact_mut(size).zip(labels).enumerate() {
                 let index = slice * SLICE + i;
@@ -372,3 +389,7 @@ pub(super) fn hold(source: &dyn Source, side: usize, threads: usize) -> Result<D
         None => Dataset::new(info, pixels, labels),
     }
 }
+
+#[cfg(test)]
+#[path = "own_tests.rs"]
+mod tests;

@@ -145,6 +145,12 @@ impl<R: Read> Members<R> {
         Ok(())
     }
 
+    /// Reads what follows the end-of-archive mark and throws it away: packed data show only at their end whether they
+    /// are whole.
+    pub(crate) fn finish(&mut self) -> Result<(), TarError> {
+        io::copy(&mut self.from, &mut io::sink()).map(|_| ()).map_err(|error| TarError::Io(self.at, error))
+    }
+
     /// Passes over what lies before `to`.
     fn skip_to(&mut self, to: u64) -> Result<(), TarError> {
         let gap = to.saturating_sub(self.at);
@@ -218,7 +224,8 @@ fn number(field: &[u8], offset: u64) -> Result<u64, TarError> {
             .ok_or_else(wrong);
     }
     let is_space = |byte: &u8| matches!(byte, b' ' | 0);
-    let digits: Vec<u8> = field.iter().copied().skip_while(is_space).take_while(|byte| !is_space(byte)).collect();
+    let digits: Vec<u8> =
+        field.iter().copied().skip_while(is_space).take_while(|byte| !is_space(byte)).collect();
     let octal = |sum: Option<u64>, &byte: &u8| match byte {
         b'0'..=b'7' => sum?.checked_mul(8).map(|sum| sum + u64::from(byte - b'0')),
         _ => None,

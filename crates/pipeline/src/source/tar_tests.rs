@@ -66,12 +66,18 @@ fn kinds_of_members() {
     check(&[&END], "end");
     check(&[&member("a.jpg", b'0', b"xyz", ""), &END], "a.jpg file 3@512; end");
     check(&[&member("./a/b.jpg", 0, &[1; 512], ""), &END], "a/b.jpg file 512@512; end");
-    check(&[&member("./", b'5', b"", ""), &member("/d", b'5', b"", ""), &END], " folder 0@512; d folder 0@1024; end");
+    check(
+        &[&member("./", b'5', b"", ""), &member("/d", b'5', b"", ""), &END],
+        " folder 0@512; d folder 0@1024; end",
+    );
     check(&[&member("old/", 0, b"", ""), &END], "old/ folder 0@512; end");
     check(&[&member("h", b'1', b"", "./a.jpg"), &END], "h = a.jpg 0@512; end");
     check(&[&member("d/s", b'2', b"", "../a.jpg"), &END], "d/s -> ../a.jpg 0@512; end");
     check(&[&member("pipe", b'6', b"", ""), &END], "pipe other 0@512; end");
-    check(&[&member("empty", b'0', b"", ""), &member("b", b'0', b"1", ""), &END], "empty file 0@512; b file 1@1024; end");
+    check(
+        &[&member("empty", b'0', b"", ""), &member("b", b'0', b"1", ""), &END],
+        "empty file 0@512; b file 1@1024; end",
+    );
 }
 
 /// A hard link may claim the size of what it names; its content is not there.
@@ -104,7 +110,10 @@ fn records_last_for_one_member_and_global_ones_for_all() {
     let global = member("g", b'g', record("path", "global").as_bytes(), "");
     let a = member("a", b'0', b"", "");
     check(&[&local, &a, &a, &END], "local file 0@1536; a file 0@2048; end");
-    check(&[&global, &a, &local, &a, &a, &END], "global file 0@1536; local file 0@3072; global file 0@3584; end");
+    check(
+        &[&global, &a, &local, &a, &a, &END],
+        "global file 0@1536; local file 0@3072; global file 0@3584; end",
+    );
     let wrong = member("x", b'x', b"99 path=a\n", "");
     check(&[&wrong, &a], "at 512: expected a PAX record, found other bytes");
 }

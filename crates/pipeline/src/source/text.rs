@@ -18,7 +18,11 @@ pub struct TextWindows {
 impl TextWindows {
     /// Windows of `window` bytes, the input, and the one after, that each start `stride` bytes after the last. A
     /// window of one file in several is in the order of the files given. Panics if window or stride is 0.
-    pub fn open(paths: &[impl AsRef<Path>], window: usize, stride: usize) -> Result<TextWindows, PipelineError> {
+    pub fn open(
+        paths: &[impl AsRef<Path>],
+        window: usize,
+        stride: usize,
+    ) -> Result<TextWindows, PipelineError> {
         assert!(window > 0 && stride > 0, "windows of {window} bytes, {stride} apart");
         let mut files = Vec::new();
         let mut before = 0;

@@ -130,7 +130,7 @@ fn read(
     let mut last_key = None;
     let cut = loop {
         match members.next() {
-            Ok(None) => break None,
+            Ok(None) => break members.finish().err(),
             Ok(Some(member)) => {
                 let Some((key, field)) = cut_name(&member.name, plan.key) else {
                     indexing.ignore(&member);
@@ -247,7 +247,11 @@ impl Indexing<'_> {
         let newest = self.samples.len().checked_sub(1);
         let at = match self.by_key.get(&key).copied() {
             // Links are found a home after all files, so they follow nothing.
-            Some(at) if Some(at) != newest && self.plan.unsorted == Unsorted::Fail && member.kind == Kind::File => {
+            Some(at)
+                if Some(at) != newest
+                    && self.plan.unsorted == Unsorted::Fail
+                    && member.kind == Kind::File =>
+            {
                 return Err(self.wrong(
                     member.offset,
                     format!("the members of {key} one after the other"),
@@ -329,7 +333,8 @@ impl Indexing<'_> {
             TarError::Io(_, source) => return Err(PipelineError::Read { path: self.path.into(), source }),
             TarError::Malformed { offset, expected, found } => (offset, expected, found),
         };
-        let hint = "fetch or pack the shard again, or keep its whole examples with data.shards.truncated = \"keep\"";
+        let hint =
+            "fetch or pack the shard again, or keep its whole examples with data.shards.truncated = \"keep\"";
         Err(self.wrong(offset, expected, found, hint))
     }
 
@@ -339,7 +344,9 @@ impl Indexing<'_> {
             let fields = || sample.fields.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
             let dotted = sample.fields.keys().any(|field| field.contains('.'));
             let hint = match dotted && self.plan.key == KeyRule::FirstDot {
-                true => "names have dots in them: cut them at the last one with data.shards.key = \"last-dot\"",
+                true => {
+                    "names have dots in them: cut them at the last one with data.shards.key = \"last-dot\""
+                }
                 false => "each example needs an image and a class, as 0001.jpg and 0001.cls",
             };
             let missing = |what: &str| {

@@ -14,8 +14,9 @@ mod index;
 mod set;
 mod stream;
 
-pub(crate) use index::ShardIndex;
+pub(super) use index::{Indexed, ShardIndex};
 pub use set::ShardSet;
+pub(super) use set::{CLASSES, LIST};
 
 use super::notice::Notice;
 use super::open::{self, Packing};
@@ -81,14 +82,16 @@ impl Shards {
             names => names.to_vec(),
         };
         if found > names.len() {
-            let too_high = |shard: &&Shard| shard.index.examples.iter().any(|e| e.label as usize >= names.len());
+            let too_high =
+                |shard: &&Shard| shard.index.examples.iter().any(|e| e.label as usize >= names.len());
             let path = shards.iter().find(too_high).map_or_else(String::new, |shard| shard.path.clone());
             return Err(PipelineError::Malformed {
                 path: path.into(),
                 offset: 0,
                 expected: format!("labels below {} classes", names.len()),
                 found: format!("label {}", found - 1),
-                hint: "name the number of classes with data.classes, or in classes.txt beside the shards".into(),
+                hint: "name the number of classes with data.classes, or in classes.txt beside the shards"
+                    .into(),
             });
         }
         let mut sizes = vec![0u64; names.len()];
@@ -113,7 +116,10 @@ impl Shards {
 
     /// The label of each example.
     pub fn labels(&self) -> Vec<u32> {
-        self.shards.iter().flat_map(|shard| shard.index.examples.iter().map(|example| example.label)).collect()
+        self.shards
+            .iter()
+            .flat_map(|shard| shard.index.examples.iter().map(|example| example.label))
+            .collect()
     }
 
     /// The key of each example.
@@ -208,10 +214,7 @@ impl Source for Shards {
 }
 
 /// Opens a shard's bytes from the front, unpacked.
-fn open_shard(
-    path: &str,
-    rate: Option<Arc<Rate>>,
-) -> Result<(Packing, Box<dyn Read + Send>), PipelineError> {
+fn open_shard(path: &str, rate: Option<Arc<Rate>>) -> Result<(Packing, Box<dyn Read + Send>), PipelineError> {
     open::open(path, rate).map_err(|source| PipelineError::Read { path: path.into(), source })
 }
 

@@ -78,7 +78,9 @@ fn split_of(name: &str, base: &str) -> Split {
     let begins = |words: &[&str]| {
         words.iter().any(|word| {
             let rest = below.strip_prefix(word);
-            rest.is_some_and(|rest| rest.starts_with(['-', '_', '.', '/']) || rest.starts_with(|c: char| c.is_ascii_digit()))
+            rest.is_some_and(|rest| {
+                rest.starts_with(['-', '_', '.', '/']) || rest.starts_with(|c: char| c.is_ascii_digit())
+            })
         })
     };
     match () {
@@ -105,7 +107,8 @@ fn in_folder(folder: &Path) -> Result<Vec<String>, PipelineError> {
         let read = |source| PipelineError::Read { path: folder.clone(), source };
         for entry in fs::read_dir(&folder).map_err(read)? {
             let path = entry.map_err(read)?.path();
-            if path.is_file() && !path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.')) {
+            if path.is_file() && !path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'))
+            {
                 names.push(path.display().to_string());
             }
         }

@@ -1,8 +1,8 @@
 //! Reading a shard from front to back while examples are asked for in nearly that order. What has to be read over is
 //! held until it is asked for; going back to what is no longer held begins the shard again, which is slow and right.
 
-use super::ShardIndex;
 use super::super::rate::Rate;
+use super::ShardIndex;
 use crate::PipelineError;
 use std::collections::BTreeMap;
 use std::io::{self, Read};
