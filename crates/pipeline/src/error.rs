@@ -117,6 +117,17 @@ pub enum PipelineError {
         /// The plan's limit.
         seconds: f64,
     },
+    /// A recorded schedule of `echo = "auto"` does not belong to this plan.
+    Schedule {
+        /// The batch, from 0.
+        batch: u64,
+        /// The fewest fresh examples that it can have.
+        least: u64,
+        /// The most.
+        most: u64,
+        /// What the schedule says.
+        found: u64,
+    },
     /// Every example of an epoch is bad, so that none can stand in for another.
     NothingGood {
         /// The data set.
@@ -198,6 +209,11 @@ impl PipelineError {
                 let expected = format!("batch {batch} of the stream within {seconds} s");
                 let hint = "look at the disk or network behind it, or raise pipeline.timeout";
                 complaint("a source does not answer", name.clone(), [&expected, "nothing", hint])
+            }
+            PipelineError::Schedule { batch, least, most, found } => {
+                let fields =
+                    [&format!("{least} to {most} fresh examples"), &found.to_string(), "use the record of this very plan"];
+                complaint("a schedule cannot be followed", format!("batch {batch}"), fields.map(|f| &f[..]))
             }
             PipelineError::NothingGood { name, last } => {
                 let found = format!("none; the last: {last}");

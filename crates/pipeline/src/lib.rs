@@ -18,6 +18,7 @@ mod recipe;
 mod resample;
 mod stages;
 
+mod auto;
 mod budget;
 mod control;
 mod evaluation;
@@ -28,6 +29,7 @@ mod store;
 mod stream;
 mod workers;
 
+pub use auto::AutoStream;
 pub use dataset::{Dataset, DatasetInfo, Splits};
 pub use decode::{DecodeError, Decoder, ImageHeader, Oddities};
 pub use error::PipelineError;
@@ -43,6 +45,8 @@ pub use source::{
 };
 pub use stream::Stream;
 
+#[cfg(test)]
+mod auto_tests;
 #[cfg(test)]
 mod echo_tests;
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The pipeline: a checked plan over a data set, from which streams of batches start at any place.
 
+use crate::auto::AutoStream;
 use crate::budget;
 use crate::control::{Control, Lane};
 use crate::evaluation::Evaluation;
@@ -10,7 +11,7 @@ use crate::recipe::{Position, Recipe, Share};
 use crate::store::StoreStats;
 use crate::stream::Stream;
 use crate::{Dataset, PipelineError};
-use sooner_base::{Batch, Bytes, Clock, Examples, FreshExamples, Origin, Seed, Shape, StageStats};
+use sooner_base::{Batch, Bytes, Clock, Examples, FreshExamples, Key, Origin, Purpose, Seed, Shape, StageStats};
 use sooner_plan::{Keep, OnBad, PipelinePlan, WorkerLife};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -66,6 +67,8 @@ pub(crate) struct Shared {
     /// Bytes of what an echo stage holds.
     pub(crate) held_budget: Bytes,
     pub(crate) kept: Option<Kept>,
+    /// Decides what `echo = "auto"` repeats.
+    echo_key: Key,
     pub(crate) bad: BadList,
     pub(crate) duplicates: Duplicates,
     held: Mutex<StoreStats>,
@@ -146,6 +149,7 @@ impl Pipeline {
             budget: plan.budget_bytes()?,
             held_budget: held,
             kept,
+            echo_key: seed.key(Purpose::Echo, 0),
             bad: BadList::default(),
             duplicates: Duplicates::default(),
             held: Mutex::default(),
@@ -245,6 +249,20 @@ impl Pipeline {
         let batches = self.batches_per_epoch();
         assert!(from.batch < batches, "{from:?} is beyond an epoch of {batches} batches");
         Stream::new(self.shared.clone(), from, None)
+    }
+
+    /// The batches of a plan with `echo = "auto"`, after those of `done`: the number of fresh examples of each batch so
+    /// far, `Batch::fresh`, which is all that must be recorded to go on. With a `schedule` of further such numbers the
+    /// stream is the one that they were recorded from, and ends with them; without, time decides and it does not end.
+    /// Batches are augmented in the consumer's thread; reading and decoding have threads, at least one. `None` if the
+    /// plan has no such stage.
+    pub fn auto(
+        &self,
+        done: &[u32],
+        schedule: Option<Vec<u32>>,
+    ) -> Option<Result<AutoStream, PipelineError>> {
+        self.shared.recipe.auto?;
+        Some(AutoStream::new(self.shared.clone(), self.shared.echo_key, done, schedule))
     }
 
     /// Takes a used batch back, so that its memory serves a later one. Without this everything works, slower.

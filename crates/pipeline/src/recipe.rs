@@ -157,6 +157,10 @@ impl Recipe {
                         let found = plan.fixed().unwrap_or_default().to_string();
                         return Err(refuse(["a factor from 1 to 4096".into(), found, "repeat less".into()]));
                     }
+                    if matches!(plan.factor, EchoFactor::Auto { .. }) && batched {
+                        let fields = ["examples, to repeat those that are there", "batches", "move it before `batch`"];
+                        return Err(refuse(fields.map(String::from)));
+                    }
                     chain.echo();
                 }
                 StagePlan::Resize(0) | StagePlan::CenterCrop(0) => {
@@ -328,7 +332,7 @@ impl Recipe {
 
     /// Whether every example is written straight from memory, so that nothing is read, held or waited for.
     pub(crate) fn is_direct(&self) -> bool {
-        self.data.source().is_none() && self.chain.is_direct()
+        self.data.source().is_none() && self.chain.is_direct() && self.auto.is_none()
     }
 
     /// Whether examples are made once and used several times.

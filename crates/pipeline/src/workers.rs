@@ -131,6 +131,15 @@ impl<T: Send + 'static> Workers<T> {
         self.issued += 1;
     }
 
+    /// How many of the next ones in order are there already, without waiting.
+    pub(crate) fn ready_now(&mut self) -> usize {
+        let len = self.ring.len() as u64;
+        while let Ok((number, result)) = self.filled.try_recv() {
+            self.ring[(number % len) as usize] = Some(result);
+        }
+        (self.taken..self.issued).take_while(|number| self.ring[(number % len) as usize].is_some()).count()
+    }
+
     /// The next batch in order. Waits for it, and ends a pause if it must. Panics if no such job was issued.
     pub(crate) fn take(&mut self) -> Result<T, PipelineError> {
         assert!(self.taken < self.issued, "batch {} was never issued", self.taken);
