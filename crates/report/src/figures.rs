@@ -44,7 +44,7 @@ pub(crate) fn csv(header: &[&str], rows: &[Vec<String>]) -> String {
 }
 
 fn name(view: &StudyView, line: &LineView) -> String {
-    if line.label.is_empty() { view.workload.clone() } else { line.label.clone() }
+    if line.label.is_empty() { view.name.clone() } else { line.label.clone() }
 }
 
 fn batch_axis(view: &StudyView) -> Axis {
@@ -465,7 +465,7 @@ fn echo(view: &StudyView) -> Option<Figure> {
             row.extend(numbers.map(|v| v.to_string()));
             rows.push(row);
         }
-        let named = if label.is_empty() { view.workload.clone() } else { label.clone() };
+        let named = if label.is_empty() { view.name.clone() } else { label.clone() };
         chart.series.push(series(&named, color, Shape::LineDots, data));
     }
     if rows.is_empty() {
@@ -488,4 +488,15 @@ fn echo(view: &StudyView) -> Option<Figure> {
         drawn: Vec::new(),
         csv: csv(&["line", "echo", "f", "low", "high", "least", "greatest"], &rows),
     })
+}
+
+/// F(e) of the best trials for each line of points that differ in the echo factor alone, as drawn by the echo figure.
+pub(crate) fn echo_ratios(view: &StudyView) -> Vec<(String, Vec<(f64, f64)>)> {
+    let Some(figure) = echo(view) else { return Vec::new() };
+    let lines = figure.charts.into_iter().flat_map(|chart| chart.series);
+    let measured = lines.filter(|s| s.shape == Shape::LineDots);
+    measured
+        .map(|s| (s.name, s.data.iter().filter(|d| d.x > 1.0).map(|d| (d.x, d.y)).collect::<Vec<_>>()))
+        .filter(|(_, factors)| !factors.is_empty())
+        .collect()
 }

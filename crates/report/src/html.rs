@@ -26,7 +26,7 @@ p { margin: 6px 0; max-width: 78ch; } .note { color: #57606a; } .warn { color: #
 figure { margin: 12px 0; } svg { max-width: 100%; height: auto; } .row { display: flex; flex-wrap: wrap; gap: 8px 12px; }
 table { border-collapse: collapse; font-size: 13px; margin: 10px 0; font-variant-numeric: tabular-nums; }
 th, td { text-align: right; padding: 3px 10px; border-bottom: 1px solid #e5e7eb; } th { color: #57606a; font-weight: 600; }
-th:first-child, td:first-child { text-align: left; } .scroll { overflow-x: auto; }
+th:first-child, td:first-child, .words th:last-child, .words td:last-child { text-align: left; } .scroll { overflow-x: auto; }
 ";
 
 /// A whole document.

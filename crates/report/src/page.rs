@@ -73,6 +73,7 @@ pub fn study_page(view: &StudyView) -> Page {
     body.push_str("<h2 id=\"points\">All points</h2>\n");
     body.push_str(&tables::points(view));
     assets.extend(render(rest, &mut body));
+    body.push_str(&tables::echo_times(view));
     Page { html: document(&view.name, &body), assets }
 }
 

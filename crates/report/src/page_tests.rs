@@ -3,7 +3,7 @@ use sooner_record::{StoredTrial, TrialEvaluation, TrialState, Values};
 use sooner_study::definition::{PointPlan, StudyPlan, place_points};
 
 const STUDY: &str = r#"
-name = "<script>alert('x')</script>"
+name = "<script>alert('x')"
 about = "a & b"
 workload = "mnist-cnn"
 target = "val.error<0.1"
@@ -119,4 +119,30 @@ fn points_that_never_reach_are_shown() {
     let empty = study_page(&view(&|_, _| Vec::new()));
     check_nesting(&empty.html);
     assert!(!empty.html.contains("NaN"));
+}
+
+#[test]
+fn echo_is_drawn_with_its_times() {
+    let text = STUDY
+        .replace("optimizer = [\"sgd\", \"\\\"<b>nesterov\"]", "echo = [1, 2, 4]")
+        .replace("[8, 32, 128, 512]", "[8, 512]");
+    let plan = StudyPlan::parse(&text).unwrap();
+    let points = place_points(plan.points().unwrap(), &[]);
+    let trials: Vec<StoredTrial> = points
+        .iter()
+        .flat_map(|(id, point)| {
+            // At batch 512 repeats are as good as fresh examples, at batch 8 they are worthless.
+            let at = |axis: &str| point.value(axis).unwrap().number().unwrap();
+            let fresh = if at("batch") == 512.0 { 400.0 / at("echo") } else { 400.0 };
+            let mut one = trial(*id, 0, Some(100));
+            one.evaluations[1].fresh = fresh as u64;
+            one.evaluations[0].fresh = 1;
+            vec![one]
+        })
+        .collect();
+    let page = study_page(&StudyView::new(&plan, &points, &trials).unwrap());
+    check_nesting(&page.html);
+    let csv = &page.assets.iter().find(|a| a.name == "echo.csv").unwrap().text;
+    assert!(csv.contains("batch 8,2,1,1,1,") && csv.contains("batch 512,4,0.25,0.25,0.25,"), "{csv}");
+    assert!(page.html.contains("Time with echo over time without"));
 }

@@ -160,7 +160,9 @@ fn progress_figure(
                 of(p).to_string(),
             ]);
         }
-        chart.series.push(series(&name(run), color, Shape::Line, data));
+        // A short run has few such averages, perhaps one.
+        let shape = if data.len() < 40 { Shape::LineDots } else { Shape::Line };
+        chart.series.push(series(&name(run), color, shape, data));
     }
     (!rows.is_empty()).then(|| Figure {
         key: key.into(),

@@ -1,20 +1,24 @@
 //! Tables of a study's page.
 
+use crate::figures::echo_ratios;
 use crate::html::{escape, number};
 use crate::view::{CONFIDENCE, LineView, StudyView};
-use sooner_study::{Advice, Interval, batch_advice, regimes};
+use sooner_study::{Advice, Interval, batch_advice, regimes, time_map};
 
 /// Excess over perfect scaling, or over the fewest updates, that ends a regime.
 const TOLERANCE: f64 = 0.2;
 
 fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+    // A last column of words reads from the left.
+    let words = matches!(head.last(), Some(&"advice" | &"its metaparameters"));
+    let class = if words { " class=\"words\"" } else { "" };
     let cells = |tag: &str, row: &[String]| -> String {
         row.iter().map(|c| format!("<{tag}>{}</{tag}>", escape(c))).collect()
     };
     let head: Vec<String> = head.iter().map(|h| h.to_string()).collect();
     let body: String = rows.iter().map(|row| format!("<tr>{}</tr>\n", cells("td", row))).collect();
     format!(
-        "<div class=\"scroll\"><table>\n<thead><tr>{}</tr></thead>\n<tbody>\n{body}</tbody></table></div>\n",
+        "<div class=\"scroll\"><table{class}>\n<thead><tr>{}</tr></thead>\n<tbody>\n{body}</tbody></table></div>\n",
         cells("th", &head)
     )
 }
@@ -88,7 +92,7 @@ fn law(view: &StudyView, line: &LineView) -> Option<Vec<String>> {
         |b: sooner_study::Bend| if b.seen { number(b.batch) } else { format!("beyond {}", number(b.batch)) };
     let residual = fit.residuals.iter().fold(0.0f64, |a, r| a.max(r.abs()));
     Some(vec![
-        if line.label.is_empty() { view.workload.clone() } else { line.label.clone() },
+        if line.label.is_empty() { view.name.clone() } else { line.label.clone() },
         number(fit.least_updates),
         intervals.map_or(String::new(), |i| range(i.least_updates)),
         number(fit.critical_batch),
@@ -125,6 +129,34 @@ pub(crate) fn advice(view: &StudyView) -> String {
     } else {
         table(&["point", "batch / B_crit", "interval", "advice"], &rows)
     }
+}
+
+/// How many downstream passes fit into the time of one upstream item, for the map of times.
+const RATIOS: [f64; 6] = [0.5, 1.0, 1.5, 2.0, 4.0, 8.0];
+
+/// Time to the target with echo over that without, for each line of points: below 1 echo pays.
+pub(crate) fn echo_times(view: &StudyView) -> String {
+    let mut rows = Vec::new();
+    for (label, factors) in echo_ratios(view) {
+        let map = time_map(&factors, &RATIOS);
+        rows.extend(factors.iter().zip(map).map(|((e, f), times)| {
+            let mut row = vec![label.clone(), number(*e), number(*f)];
+            row.extend(times.into_iter().map(number));
+            row
+        }));
+    }
+    if rows.is_empty() {
+        return String::new();
+    }
+    let ratios: Vec<String> = RATIOS.iter().map(|r| format!("R = {}", number(*r))).collect();
+    let mut head = vec!["line", "e", "F(e)"];
+    head.extend(ratios.iter().map(String::as_str));
+    format!(
+        "<h2 id=\"times\">Time with echo over time without</h2>\n<p class=\"note\">F(e) max(R, e) / max(R, 1), for stages with \
+         processors of their own; R is the time of one upstream item over that of one downstream pass. Below 1 echo \
+         pays.</p>\n{}",
+        table(&head, &rows)
+    )
 }
 
 /// Best trials at the edge of their space: results that a wider search may change.
