@@ -37,6 +37,19 @@ pub enum PipelineError {
         /// What to do next.
         hint: String,
     },
+    /// A file in good form whose content is not what its authors published.
+    Differs {
+        /// The file.
+        path: PathBuf,
+        /// Where the first difference is, to the block of a checksum: in the unpacked content of a packed one.
+        offset: u64,
+        /// What was published.
+        expected: String,
+        /// What the file has.
+        found: String,
+        /// What to do next.
+        hint: String,
+    },
     /// The system refused to read a file.
     Read {
         /// The file.
@@ -169,6 +182,10 @@ impl PipelineError {
             PipelineError::Malformed { path, offset, expected, found, hint } => {
                 let place = format!("{}, byte {offset}", path.display());
                 complaint("file is not what its format says", place, [expected, found, hint])
+            }
+            PipelineError::Differs { path, offset, expected, found, hint } => {
+                let place = format!("{}, byte {offset}", path.display());
+                complaint("file is not as its authors published it", place, [expected, found, hint])
             }
             PipelineError::Read { path, source } => {
                 let fields = ["a readable file", &source.to_string(), "look at the file and its permissions"];

@@ -43,6 +43,7 @@ pub use source::{
     ImageFolder, Manifest, Memory, Notice, OwnSource, OwnSplits, PackOptions, PackedShard, Rate, ShardSet, Shards, TextWindows, Throttled,
     find_own, load, pack,
 };
+pub use source::{peek, published};
 pub use stream::Stream;
 
 #[cfg(test)]

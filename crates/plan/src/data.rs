@@ -186,14 +186,27 @@ impl DataPlan {
                 classes: self.classes.unwrap_or(Self::ASSUMED_CLASSES),
             };
         }
-        let (train, test) = match self.kind.file_examples() {
-            Some((train, test)) => (train.saturating_sub(self.validation), test),
-            None => (self.train.unwrap_or(Self::DRAWN.0), self.test.unwrap_or(Self::DRAWN.1)),
-        };
+        if let Some(files) = self.kind.file_examples() {
+            return self.facts_of(files);
+        }
+        DataFacts {
+            train_examples: self.train.unwrap_or(Self::DRAWN.0),
+            val_examples: self.validation,
+            test_examples: self.test.unwrap_or(Self::DRAWN.1),
+            image: self.kind.image(),
+            classes: self.kind.classes(),
+        }
+    }
+
+    /// The facts where training and test files hold so many examples, which need not be as many as the authors' do:
+    /// validation is the end of the training files, and the limits take the first of what is left.
+    pub fn facts_of(&self, (train_files, test_files): (usize, usize)) -> DataFacts {
+        let val = self.validation.min(train_files);
+        let train = train_files - val;
         DataFacts {
             train_examples: self.train.map_or(train, |most| train.min(most)),
-            val_examples: self.validation,
-            test_examples: self.test.map_or(test, |most| test.min(most)),
+            val_examples: val,
+            test_examples: self.test.map_or(test_files, |most| test_files.min(most)),
             image: self.kind.image(),
             classes: self.kind.classes(),
         }

@@ -4,8 +4,9 @@
 use super::{Examples, Meter, Raw, files};
 use crate::PipelineError;
 use flate2::bufread::MultiGzDecoder;
-use std::io::Read;
-use std::path::Path;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
 
 /// A set of four IDX files.
 pub(super) struct IdxSet {
@@ -14,7 +15,7 @@ pub(super) struct IdxSet {
     title: &'static str,
     /// Folders it is often found in, below the one that is given.
     subfolders: &'static [&'static str],
-    classes: &'static [&'static str],
+    pub(super) classes: &'static [&'static str],
 }
 
 /// Handwritten digits.
@@ -45,18 +46,20 @@ pub(super) const FASHION_MNIST: IdxSet = IdxSet {
 };
 
 const SIDE: usize = 28;
+/// Of either set.
+const CLASSES: usize = 10;
 /// Far above the authors' 60,000; what a header may claim at most.
 const MOST: u32 = 1_000_000;
 const HINT: &str = "fetch the file again from its authors";
 
 /// Reads the four files of a folder, or of one of the set's usual folders in it.
 pub(super) fn read(set: &IdxSet, folder: &Path, meter: &mut Meter) -> Result<Raw, PipelineError> {
-    let folder = files::locate(folder, set.subfolders, &names("train", "images", 3), set.title)?;
+    let folder = locate(set, folder)?;
     let mut read_pair = |part: &str| -> Result<Examples, PipelineError> {
         let images = files::require(&folder, &names(part, "images", 3))?;
         let labels = files::require(&folder, &names(part, "labels", 1))?;
-        let Idx { count, data: pixels } = read_file(&images, &[SIDE, SIDE], meter)?;
-        let Idx { count: label_count, data: label_bytes } = read_file(&labels, &[], meter)?;
+        let Idx { count, data: pixels } = read_file(&images, IMAGE, meter)?;
+        let Idx { count: label_count, data: label_bytes } = read_file(&labels, LABEL, meter)?;
         if count != label_count {
             return Err(PipelineError::Malformed {
                 path: labels,
@@ -66,15 +69,7 @@ pub(super) fn read(set: &IdxSet, folder: &Path, meter: &mut Meter) -> Result<Raw
                 hint: "use two files of one set".into(),
             });
         }
-        if let Some(i) = label_bytes.iter().position(|&label| usize::from(label) >= set.classes.len()) {
-            return Err(PipelineError::Malformed {
-                path: labels,
-                offset: 8 + i as u64,
-                expected: "a label from 0 to 9".into(),
-                found: label_bytes[i].to_string(),
-                hint: HINT.into(),
-            });
-        }
+        check_labels(&labels, &label_bytes)?;
         meter.count(count as usize);
         Ok(Examples { pixels, labels: label_bytes.into_iter().map(u32::from).collect() })
     };
@@ -94,69 +89,139 @@ struct Idx {
     data: Vec<u8>,
 }
 
+/// The extents of one image, and of one label.
+const IMAGE: &[usize] = &[SIDE, SIDE];
+const LABEL: &[usize] = &[];
+
 /// Reads a file of items of the extents given ([28, 28] for images, [] for labels).
 fn read_file(path: &Path, extents: &[usize], meter: &mut Meter) -> Result<Idx, PipelineError> {
-    let malformed = |offset: usize, expected: String, found: String| PipelineError::Malformed {
-        path: path.into(),
-        offset: offset as u64,
-        expected,
-        found,
-        hint: HINT.into(),
-    };
-    let header = 4 * (2 + extents.len());
     let item: usize = extents.iter().product();
+    let header = header_len(extents);
     let most = header as u64 + u64::from(MOST) * item as u64;
+    // One byte more than any legal file has shows that there is more.
+    let mut data = content(path, most + 1, meter)?;
+    let count = check_header(path, &data, extents)?;
+    let whole = header + count as usize * item;
+    if data.len() != whole {
+        let expected = format!("the end of the file after {count} items, at byte {whole}");
+        let found = match data.len() {
+            len if len < whole => format!("the end of the file {} bytes before", whole - len),
+            _ => "more bytes".into(),
+        };
+        return Err(malformed(path, data.len().min(whole), expected, found));
+    }
+    meter.decode(|| data.drain(..header));
+    Ok(Idx { count, data })
+}
+
+/// The first bytes of a file, unpacked if it is gzipped, at most `most` of them.
+pub(super) fn content(path: &Path, most: u64, meter: &mut Meter) -> Result<Vec<u8>, PipelineError> {
     let mut packed = Vec::new();
     files::length(path)?;
-    // One byte more than any legal file has shows that there is more.
-    meter.read(|| files::read_up_to(path, most + 1, &mut packed))?;
+    meter.read(|| files::read_up_to(path, most, &mut packed))?;
     // Browsers and mirrors unpack files without renaming them and the other way round, so the content decides.
-    let bytes = match packed.starts_with(&[0x1f, 0x8b]) {
-        false => packed,
-        true => {
-            let mut bytes = Vec::new();
-            let unpacked =
-                meter.decode(|| MultiGzDecoder::new(&packed[..]).take(most + 1).read_to_end(&mut bytes));
-            unpacked.map_err(|error| {
-                malformed(bytes.len(), "whole gzipped data".into(), format!("damage: {error}"))
-            })?;
-            bytes
-        }
-    };
+    if !packed.starts_with(&[0x1f, 0x8b]) {
+        return Ok(packed);
+    }
+    let mut bytes = Vec::new();
+    let unpacked = meter.decode(|| MultiGzDecoder::new(&packed[..]).take(most).read_to_end(&mut bytes));
+    match unpacked {
+        Ok(_) => Ok(bytes),
+        Err(error) => Err(damaged(path, bytes.len(), &error)),
+    }
+}
+
+fn damaged(path: &Path, unpacked: usize, error: &io::Error) -> PipelineError {
+    malformed(path, unpacked, "whole gzipped data".into(), format!("damage: {error}"))
+}
+
+fn malformed(path: &Path, offset: usize, expected: String, found: String) -> PipelineError {
+    PipelineError::Malformed { path: path.into(), offset: offset as u64, expected, found, hint: HINT.into() }
+}
+
+fn header_len(extents: &[usize]) -> usize {
+    4 * (2 + extents.len())
+}
+
+/// How many items the header announces, if it is one of items of these extents.
+fn check_header(path: &Path, bytes: &[u8], extents: &[usize]) -> Result<u32, PipelineError> {
+    let header = header_len(extents);
     if bytes.len() < header {
         let found = if bytes.is_empty() { "an empty file".into() } else { format!("{} bytes", bytes.len()) };
-        return Err(malformed(bytes.len(), format!("a header of {header} bytes"), found));
+        return Err(malformed(path, bytes.len(), format!("a header of {header} bytes"), found));
     }
     let field = |k: usize| u32::from_be_bytes([0, 1, 2, 3].map(|i| bytes[4 * k + i]));
     let magic = 0x0800 + 1 + extents.len() as u32;
     if field(0) != magic {
         let expected =
             format!("the magic number {magic:#010x} of unsigned bytes in {} dimensions", 1 + extents.len());
-        return Err(malformed(0, expected, format!("{:#010x}", field(0))));
+        return Err(malformed(path, 0, expected, format!("{:#010x}", field(0))));
     }
     let count = field(1);
     if count == 0 || count > MOST {
-        return Err(malformed(4, format!("1 to {MOST} items"), count.to_string()));
+        return Err(malformed(path, 4, format!("1 to {MOST} items"), count.to_string()));
     }
     for (k, &extent) in extents.iter().enumerate() {
         if field(2 + k) as usize != extent {
-            return Err(malformed(
-                8 + 4 * k,
-                format!("images of {SIDE}x{SIDE}"),
-                format!("an extent of {}", field(2 + k)),
-            ));
+            let found = format!("an extent of {}", field(2 + k));
+            return Err(malformed(path, 8 + 4 * k, format!("images of {SIDE}x{SIDE}"), found));
         }
     }
-    let whole = header + count as usize * item;
-    if bytes.len() != whole {
-        let expected = format!("the end of the file after {count} items, at byte {whole}");
-        let found = match bytes.len() {
-            len if len < whole => format!("the end of the file {} bytes before", whole - len),
-            _ => "more bytes".into(),
-        };
-        return Err(malformed(bytes.len().min(whole), expected, found));
+    Ok(count)
+}
+
+/// The first label after the header that is no class is an error.
+fn check_labels(path: &Path, labels: &[u8]) -> Result<(), PipelineError> {
+    match labels.iter().position(|&label| usize::from(label) >= CLASSES) {
+        None => Ok(()),
+        Some(i) => {
+            let offset = header_len(LABEL) + i;
+            Err(malformed(path, offset, "a label from 0 to 9".into(), labels[i].to_string()))
+        }
     }
-    let mut data = bytes;
-    meter.decode(|| data.drain(..header));
-    Ok(Idx { count, data })
+}
+
+/// Header and labels of a whole file's bytes.
+pub(super) fn check_file(path: &Path, bytes: &[u8], labels: bool) -> Result<(), PipelineError> {
+    check_header(path, bytes, if labels { LABEL } else { IMAGE })?;
+    if labels { check_labels(path, &bytes[header_len(LABEL)..]) } else { Ok(()) }
+}
+
+/// Examples in the training and in the test files, by the headers of the images.
+pub(super) fn peek(set: &IdxSet, folder: &Path, meter: &mut Meter) -> Result<(usize, usize), PipelineError> {
+    let folder = locate(set, folder)?;
+    let mut count = |part: &str| -> Result<usize, PipelineError> {
+        let path = files::require(&folder, &names(part, "images", 3))?;
+        files::length(&path)?;
+        let mut bytes = Vec::new();
+        meter.read(|| {
+            let unreadable = |source| PipelineError::Read { path: path.clone(), source };
+            let mut file = BufReader::new(File::open(&path).map_err(unreadable)?);
+            let gzipped = file.fill_buf().map_err(unreadable)?.starts_with(&[0x1f, 0x8b]);
+            let head = header_len(IMAGE) as u64;
+            if gzipped {
+                let unpacked = MultiGzDecoder::new(file).take(head).read_to_end(&mut bytes);
+                unpacked.map_err(|error| damaged(&path, bytes.len(), &error))
+            } else {
+                file.take(head).read_to_end(&mut bytes).map_err(unreadable)
+            }
+        })?;
+        Ok(check_header(&path, &bytes, IMAGE)? as usize)
+    };
+    Ok((count("train")?, count("t10k")?))
+}
+
+/// The folder that holds the files.
+fn locate(set: &IdxSet, folder: &Path) -> Result<PathBuf, PipelineError> {
+    files::locate(folder, set.subfolders, &names("train", "images", 3), set.title)
+}
+
+/// The path of one of the four files.
+pub(super) fn find(
+    set: &IdxSet,
+    folder: &Path,
+    (part, labels): (&str, bool),
+) -> Result<PathBuf, PipelineError> {
+    let names = if labels { names(part, "labels", 1) } else { names(part, "images", 3) };
+    files::require(&locate(set, folder)?, &names)
 }

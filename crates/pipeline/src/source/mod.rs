@@ -1,9 +1,11 @@
 //! Where examples come from: one file a format. The authors' sets end as bytes in memory; the user's own files are held
 //! there too where the plan gives a size, and are read while training otherwise.
 
+mod archive;
 mod cifar10;
 mod files;
 mod idx;
+pub mod published;
 mod shapes;
 
 mod folder;
@@ -33,8 +35,8 @@ pub use shards::{ShardSet, Shards};
 pub use text::TextWindows;
 
 use crate::{Dataset, DatasetInfo, PipelineError, Splits};
-use sooner_base::{Clock, MonotonicClock, Seconds, StageStats};
-use sooner_plan::{DataKind, DataPlan, Split};
+use sooner_base::{Clock, ManualClock, MonotonicClock, Seconds, StageStats};
+use sooner_plan::{DataFacts, DataKind, DataPlan, Split};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -62,6 +64,21 @@ fn throttle(plan: &DataPlan, mut splits: Splits, clock: Arc<dyn Clock>) -> Resul
         splits.train = Arc::new(Dataset::streamed(Arc::new(source)));
     }
     Ok(splits)
+}
+
+/// The sizes of the splits by what files and headers say, before anything is read whole: a plan can then be checked
+/// against them first. Where that needs more than a look, they are those that the plan expects.
+pub fn peek(plan: &DataPlan) -> Result<DataFacts, PipelineError> {
+    let clock = ManualClock::default();
+    let mut meter = Meter { clock: &clock, read: StageStats::default(), decode: StageStats::default() };
+    let path = Path::new(plan.folder()?.unwrap_or_default());
+    let files = match plan.kind {
+        DataKind::Mnist => idx::peek(&idx::MNIST, path, &mut meter)?,
+        DataKind::FashionMnist => idx::peek(&idx::FASHION_MNIST, path, &mut meter)?,
+        DataKind::Cifar10 => cifar10::peek(path, &mut meter)?,
+        _ => return Ok(plan.expected_facts()),
+    };
+    Ok(plan.facts_of(files))
 }
 
 /// The authors' files in memory, before they are split.
@@ -177,3 +194,5 @@ fn split(plan: &DataPlan, mut raw: Raw, meter: Meter) -> Result<Splits, Pipeline
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod archive_tests;

@@ -1,9 +1,9 @@
 //! The data section.
 
 use crate::words::word;
-use crate::{DataKind, DataPlan, PlanError};
+use crate::{DataFacts, DataKind, DataPlan, PlanError};
 
-pub(crate) fn check(data: &DataPlan) -> Result<(), PlanError> {
+pub(crate) fn check(data: &DataPlan, facts: &DataFacts) -> Result<(), PlanError> {
     let kind = word(&data.kind);
     match &data.path {
         Some(path) if !data.kind.has_files() => {
@@ -29,11 +29,14 @@ pub(crate) fn check(data: &DataPlan) -> Result<(), PlanError> {
         ));
     }
     check_own_files(data, &kind)?;
-    let Some((train, test)) = data.kind.file_examples() else {
+    // Only of these do the files' sizes bound what may be asked for.
+    if data.kind.file_examples().is_none() {
         return Ok(());
-    };
+    }
+    let (left, test) = (facts.train_examples, facts.test_examples);
+    let train = left + facts.val_examples;
     let of_files = |n: usize, split: &str| format!("the {n} {split} examples of {kind}");
-    if data.validation >= train {
+    if left == 0 {
         return Err(PlanError::impossible(
             "validation leaves nothing to train on",
             "data.validation",
@@ -42,7 +45,6 @@ pub(crate) fn check(data: &DataPlan) -> Result<(), PlanError> {
             "",
         ));
     }
-    let left = train - data.validation;
     if data.train.is_some_and(|n| n > left) {
         return Err(PlanError::impossible(
             "the plan wants more examples than there are",

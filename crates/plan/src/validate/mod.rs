@@ -25,7 +25,7 @@ impl Plan {
         if self.seed.0 > i64::MAX as u64 {
             return Err(PlanError::value("seed", "a whole number below 2^63", self.seed.0, ""));
         }
-        data::check(&self.data)?;
+        data::check(&self.data, facts)?;
         training::check_model(&self.model)?;
         stages::check(&self.pipeline, facts)?;
         stages::check_trainable(&self.pipeline)?;
