@@ -23,6 +23,8 @@ pub(crate) enum Command {
     Eval(EvalArgs),
     /// List the built-in workloads, or print one as TOML.
     Workloads(WorkloadsArgs),
+    /// Look at data, check them against what was published, or fetch them.
+    Data(DataArgs),
     /// Read DAWNBench tables: the time of the first row at or over the goal, for each file.
     Dawnbench(DawnbenchArgs),
     /// Solve the noisy quadratic model: fewest fresh batches to the goal for each batch size and echo factor.
@@ -39,7 +41,7 @@ pub(crate) struct PlanArgs {
     /// A built-in workload (see `sooner workloads`) or a plan file ending in .toml [default: shapes-cnn]
     #[arg(value_name = "WORKLOAD|PLAN.toml")]
     pub(crate) workload: Option<String>,
-    /// Folder of the data set's files
+    /// Folder of the data set's files; of cifar10 also its tar.gz
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
     /// Engine threads [default: all cores]
@@ -61,7 +63,7 @@ pub(crate) struct TrainArgs {
     #[arg(long, value_name = "T")]
     pub(crate) target: Option<String>,
     /// The run's length and its schedule's horizon, in epochs
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) epochs: Option<f64>,
     /// Decides initial values, order and augmentation
     #[arg(long, value_name = "N")]
@@ -110,12 +112,67 @@ pub(crate) struct WorkloadsArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct DataArgs {
+    #[command(subcommand)]
+    pub(crate) command: DataCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DataCommand {
+    /// List the published sets: size, terms, addresses.
+    List(DataListArgs),
+    /// Compare files with what the set's authors published: size, hashes, labels, counts.
+    Check(DataSetArgs),
+    /// Fetch a set from its authors, or what is missing of it; goes on where it was interrupted.
+    Get(DataGetArgs),
+}
+
+impl DataCommand {
+    fn json(&self) -> bool {
+        match self {
+            DataCommand::List(args) => args.json,
+            DataCommand::Check(args) => args.json,
+            DataCommand::Get(args) => args.set.json,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DataListArgs {
+    /// Print exactly one JSON object on the last line of stdout
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DataSetArgs {
+    /// A published set (see `sooner data list`)
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// Folder of the files, or of the set's own folder; for `check` an archive of them too
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// Print exactly one JSON object on the last line of stdout
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DataGetArgs {
+    #[command(flatten)]
+    pub(crate) set: DataSetArgs,
+    /// A mirror's folder on the web, in place of the authors' addresses
+    #[arg(long, value_name = "URL")]
+    pub(crate) from: Option<String>,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct DawnbenchArgs {
     /// Tab-separated tables with the columns epoch, hours and top1Accuracy (in percent)
     #[arg(value_name = "FILE.tsv", required = true)]
     pub(crate) files: Vec<PathBuf>,
     /// Accuracy to reach, as a fraction
-    #[arg(long, value_name = "A", default_value_t = 0.94)]
+    #[arg(long, value_name = "A", default_value_t = 0.94, allow_negative_numbers = true)]
     pub(crate) goal: f64,
     /// Print exactly one JSON object on the last line of stdout
     #[arg(long)]
@@ -128,7 +185,7 @@ pub(crate) struct NqmArgs {
     #[arg(long, value_name = "N", default_value_t = 200)]
     pub(crate) dims: usize,
     /// Loss to get below, as a share of the initial loss
-    #[arg(long, value_name = "SHARE", default_value_t = 0.01)]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.01, allow_negative_numbers = true)]
     pub(crate) goal: f64,
     /// Update rule: sgd, momentum or nesterov
     #[arg(long, value_name = "RULE")]
@@ -171,6 +228,7 @@ impl Command {
             Command::Bench(args) => args.plan.json,
             Command::Eval(args) => args.json,
             Command::Workloads(args) => args.json,
+            Command::Data(args) => args.command.json(),
             Command::Dawnbench(args) => args.json,
             Command::Nqm(args) => args.json,
             Command::Study(args) => args.command.json(),

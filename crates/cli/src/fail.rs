@@ -1,9 +1,14 @@
 //! Errors, printed once: as a chain for people, as one object for machines. Exit codes: 1 error, 2 usage.
 
+use clap::error::ErrorKind;
 use serde_json::json;
+use sooner_models::ModelError;
+use sooner_pipeline::PipelineError;
 use sooner_plan::{Complaint, PlanError};
+use sooner_record::RecordError;
 use sooner_study::{Fault, StudyError};
 use sooner_train::TrainError;
+use std::error::Error;
 use std::fmt;
 use std::process::ExitCode;
 
@@ -49,13 +54,17 @@ impl fmt::Display for Failure {
     }
 }
 
-impl std::error::Error for Failure {}
+impl Error for Failure {}
 
 /// Reports what clap could not parse; help and version are no errors.
 pub(crate) fn usage(error: &clap::Error, json: bool) -> ExitCode {
     if json && error.use_stderr() {
         let text = error.render().to_string();
-        let what = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+        let what = match error.kind() {
+            // Then the text is the help.
+            ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => "a command is missing",
+            _ => text.lines().next().unwrap_or_default().trim_start_matches("error: "),
+        };
         let complaint = json!({
             "what": what, "where": "arguments", "expected": "arguments as in `sooner --help`",
             "found": std::env::args().skip(1).collect::<Vec<_>>().join(" "), "hint": "see `sooner --help`",
@@ -76,7 +85,8 @@ pub(crate) fn report(error: &anyhow::Error, json: bool) -> ExitCode {
         let complaint = match complaint {
             Some(c) => json!(c),
             None => {
-                json!({ "what": format!("{error:#}"), "where": "", "expected": "", "found": "", "hint": "" })
+                let what = format!("{error:#}");
+                json!({ "what": what, "where": "sooner", "expected": "no error", "found": what, "hint": "" })
             }
         };
         println!("{}", json!({ "error": complaint }));
@@ -86,20 +96,63 @@ pub(crate) fn report(error: &anyhow::Error, json: bool) -> ExitCode {
 
 /// The error's five fields, if it has them, and its exit code: a plan that cannot be used is a usage error.
 fn classify(error: &anyhow::Error) -> (Option<Complaint>, u8) {
-    for cause in error.chain() {
-        if let Some(failure) = cause.downcast_ref::<Failure>() {
-            return (Some(failure.complaint.clone()), failure.code);
-        }
-        if let Some(study) = cause.downcast_ref::<StudyError>() {
-            let failure = Failure::study(study);
-            return (Some(failure.complaint), failure.code);
-        }
-        if let Some(plan) = cause.downcast_ref::<PlanError>() {
-            return (Some(plan.complaint().clone()), 2);
-        }
-        if let Some(TrainError::Plan(plan)) = cause.downcast_ref::<TrainError>() {
-            return (Some(plan.complaint().clone()), 2);
-        }
+    match error.chain().find_map(told) {
+        Some((complaint, code)) => (Some(complaint), code),
+        None => (None, 1),
     }
-    (None, 1)
+}
+
+/// What one link of the chain can tell. Transparent errors pass over what they hold, so it is asked here.
+fn told(cause: &(dyn Error + 'static)) -> Option<(Complaint, u8)> {
+    if let Some(failure) = cause.downcast_ref::<Failure>() {
+        return Some((failure.complaint.clone(), failure.code));
+    }
+    if let Some(study) = cause.downcast_ref::<StudyError>() {
+        let failure = Failure::study(study);
+        return Some((failure.complaint, failure.code));
+    }
+    if let Some(plan) = cause.downcast_ref::<PlanError>() {
+        return Some((plan.complaint().clone(), 2));
+    }
+    if let Some(pipeline) = cause.downcast_ref::<PipelineError>() {
+        return Some(pipeline_told(pipeline));
+    }
+    if let Some(record) = cause.downcast_ref::<RecordError>() {
+        return Some((record.complaint(), 1));
+    }
+    if let Some(model) = cause.downcast_ref::<ModelError>() {
+        return model_told(model);
+    }
+    match cause.downcast_ref::<TrainError>()? {
+        TrainError::Plan(plan) => Some((plan.complaint().clone(), 2)),
+        TrainError::Pipeline(pipeline) => Some(pipeline_told(pipeline)),
+        TrainError::Record(record) => Some((record.complaint(), 1)),
+        TrainError::Model(model) => model_told(model),
+        _ => None,
+    }
+}
+
+/// What the plan asks of the pipeline or the data and they cannot give is a usage error.
+fn pipeline_told(error: &PipelineError) -> (Complaint, u8) {
+    let usage = matches!(
+        error,
+        PipelineError::Plan(_)
+            | PipelineError::Count { .. }
+            | PipelineError::Stage { .. }
+            | PipelineError::Budget { .. }
+    );
+    (error.complaint(), if usage { 2 } else { 1 })
+}
+
+/// Sizes of the plan that do not fit together.
+fn model_told(error: &ModelError) -> Option<(Complaint, u8)> {
+    let ModelError::Input { model, input, source } = error else { return None };
+    let complaint = Complaint {
+        what: "network cannot take its input".to_string(),
+        place: "model".to_string(),
+        expected: format!("sizes of `{model}` that fit examples of shape {input}"),
+        found: source.to_string(),
+        hint: "change the model's sizes, or crop or pad the images".to_string(),
+    };
+    Some((complaint, 2))
 }

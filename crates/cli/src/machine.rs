@@ -21,6 +21,13 @@ fn cpu() -> String {
     named.map_or_else(|| format!("unknown {}", std::env::consts::ARCH), |name| name.trim().to_string())
 }
 
+/// Bytes of memory, where the system tells.
+pub(crate) fn memory() -> Option<u64> {
+    let info = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let total = info.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    total.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
 /// A UTC time for folder names: `YYYYMMDD-HHMMSS`.
 pub(crate) fn timestamp(unix: f64) -> String {
     let time = jiff::Timestamp::from_second(unix as i64).unwrap_or_default();

@@ -9,7 +9,7 @@ mod settle;
 mod study;
 mod version;
 
-use args::{Cli, Command};
+use args::{Cli, Command, DataCommand};
 use clap::Parser;
 use std::process::ExitCode;
 
@@ -32,6 +32,11 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Bench(args) => commands::bench::run(&args),
         Command::Eval(args) => commands::eval::run(&args),
         Command::Workloads(args) => commands::workloads::run(&args),
+        Command::Data(args) => match args.command {
+            DataCommand::List(args) => commands::data::list(&args),
+            DataCommand::Check(args) => commands::data::check(&args),
+            DataCommand::Get(args) => commands::data::get(&args),
+        },
         Command::Dawnbench(args) => commands::dawnbench::run(&args),
         Command::Report(args) => commands::report::run(&args),
         Command::Study(args) => study::run(&args.command),

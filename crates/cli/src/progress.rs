@@ -69,8 +69,20 @@ impl Counter {
         let shown = std::io::stderr().is_terminal();
         let target = if shown { ProgressDrawTarget::stderr_with_hz(8) } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(Some(total), target);
-        bar.set_style(ProgressStyle::with_template(template).expect("a valid template").progress_chars("━╸ "));
+        bar.set_style(
+            ProgressStyle::with_template(template).expect("a valid template").progress_chars("━╸ "),
+        );
         Counter { bar }
+    }
+
+    /// Over so many bytes.
+    pub(crate) fn of_bytes(total: u64) -> Counter {
+        Counter::new(total, "{bar:24.cyan/blue} {bytes} of {total_bytes}  {bytes_per_sec}  {eta} left")
+    }
+
+    /// Takes work back that has to be done again.
+    pub(crate) fn forget(&self, by: u64) {
+        self.bar.set_position(self.bar.position().saturating_sub(by));
     }
 
     /// Adds finished work.

@@ -2,8 +2,8 @@
 
 use crate::args::{PlanArgs, TrainArgs};
 use crate::fail::Failure;
-use anyhow::Context;
-use sooner_models::{DEFAULT_WORKLOAD, Workload, workload, workloads};
+use crate::machine;
+use sooner_models::{DEFAULT_WORKLOAD, Model, Workload, workload, workloads};
 use sooner_pipeline::Splits;
 use sooner_plan::{DataFacts, Plan, Setting};
 use std::path::Path;
@@ -25,8 +25,10 @@ pub(crate) fn builtin(name: &str) -> Result<&'static Workload, Failure> {
 pub(crate) fn plan(args: &PlanArgs, more: &[Setting]) -> anyhow::Result<Plan> {
     let name = args.workload.as_deref().unwrap_or(DEFAULT_WORKLOAD);
     let mut plan = if name.ends_with(".toml") {
-        let text =
-            std::fs::read_to_string(name).with_context(|| format!("cannot read the plan file `{name}`"))?;
+        let text = std::fs::read_to_string(name).map_err(|error| {
+            let hint = "`sooner workloads NAME` prints a plan to start from";
+            Failure::world("cannot read the plan file", name, ["a text file", &error.to_string(), hint])
+        })?;
         Plan::parse(&text).map_err(|e| e.in_file(name))?
     } else {
         Plan::parse(builtin(name)?.toml)?
@@ -53,7 +55,12 @@ pub(crate) fn train_plan(args: &TrainArgs) -> anyhow::Result<Plan> {
         more.push(Setting::option("--seed", "seed", &seed.to_string()));
     }
     let Some(epochs) = args.epochs else { return plan(&args.plan, &more) };
-    // The setting finds overlaps and impossible values; stretching moves the schedule's horizon along with it.
+    // Stretching moves the schedule's horizon along with it; said here, before that is found wrong for it.
+    if !(epochs.is_finite() && epochs > 0.0) {
+        let fields = ["a number above 0", &epochs.to_string(), ""];
+        return Err(Failure::usage("value cannot be used", "--epochs", fields).into());
+    }
+    // The setting finds overlaps.
     let before = plan(&args.plan, &more)?;
     more.push(Setting::option("--epochs", "run.epochs", &format!("{epochs:?}")));
     plan(&args.plan, &more)?;
@@ -67,6 +74,40 @@ fn quoted(text: &str) -> String {
 /// Paths in records must mean the same from any folder.
 pub(crate) fn absolute(path: &Path) -> String {
     std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf()).display().to_string()
+}
+
+/// The sizes of the data by a look at the files. If there is something wrong with both the plan and the files, the plan's
+/// error comes first.
+pub(crate) fn peek(plan: &Plan) -> anyhow::Result<DataFacts> {
+    match sooner_pipeline::peek(&plan.data) {
+        Ok(facts) => Ok(facts),
+        Err(error) => {
+            plan.check_without_data()?;
+            Err(error.into())
+        }
+    }
+}
+
+/// Refuses a network whose parameters alone cannot be trained in this machine's memory: allocating them would end the
+/// process, or everything else on the machine.
+pub(crate) fn check_model(model: &Model) -> Result<(), Failure> {
+    let Some(memory) = machine::memory() else { return Ok(()) };
+    let vars = model.vars();
+    let count: u128 =
+        vars.ids().map(|id| vars.get(id).shape.dims().iter().map(|&n| n as u128).product::<u128>()).sum();
+    // Each with its gradient, and four bytes a number.
+    let bytes = 2 * 4 * count;
+    if bytes <= u128::from(memory) {
+        return Ok(());
+    }
+    let gib = |bytes: f64| format!("{:.1} GiB", bytes / f64::from(1 << 30));
+    let expected = format!("parameters and gradients within this machine's {}", gib(memory as f64));
+    let found = format!("{count} parameters, {} with their gradients", gib(bytes as f64));
+    Err(Failure::usage(
+        "network does not fit in memory",
+        "model",
+        [&expected, &found, "make its layers smaller"],
+    ))
 }
 
 /// The sizes of loaded data.

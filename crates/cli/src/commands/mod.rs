@@ -1,6 +1,7 @@
 //! One file for each command.
 
 pub(crate) mod bench;
+pub(crate) mod data;
 pub(crate) mod dawnbench;
 pub(crate) mod eval;
 pub(crate) mod nqm;

@@ -67,7 +67,8 @@ fn solve_all(args: &NqmArgs) -> anyhow::Result<Report> {
 
 /// For people. F is fresh(e) / fresh(1) at the same batch size: the share of fresh batches that echoing leaves.
 fn table(report: &Report) -> String {
-    let head = ["batch", "echo", "fresh batches", "updates", "learning rate", "momentum", "F"].map(String::from);
+    let head =
+        ["batch", "echo", "fresh batches", "updates", "learning rate", "momentum", "F"].map(String::from);
     let mut rows = vec![head];
     for cell in &report.cells {
         let once = report.cells.iter().find(|c| c.batch == cell.batch && c.echo == 1);

@@ -6,6 +6,8 @@ use crate::progress::{Bar, duration};
 use crate::{machine, settle};
 use anyhow::Context;
 use sooner_base::{Clock, MonotonicClock, Seconds};
+use sooner_models::Model;
+use sooner_pipeline::Pipeline;
 use sooner_plan::Plan;
 use sooner_record::{RunWriter, Status, Summary};
 use sooner_train::{Job, Stopwatch, train};
@@ -18,7 +20,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<ExitCode> {
     let typed = settle::train_plan(args)?;
     let clock: Arc<dyn Clock> = Arc::new(MonotonicClock::start());
-    let expected = typed.data.expected_facts();
+    let expected = settle::peek(&typed)?;
     let plan = typed.resolve(&expected, machine::cores())?;
     let engine = Engine::new(plan.run.threads.unwrap_or(1));
     let peak = engine.measure_peak(clock.as_ref());
@@ -28,6 +30,10 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<ExitCode> {
     let facts = settle::facts(&splits);
     // The authors' sets have the expected sizes; the user's own files of the same format may not.
     let plan = if facts == expected { plan } else { typed.resolve(&facts, machine::cores())? };
+
+    // What cannot be built fails before the record's folder is made.
+    let pipeline = Pipeline::new(&plan.pipeline, splits.train.clone(), plan.seed, clock.clone())?;
+    settle::check_model(&Model::new(&plan.model, pipeline.shape(), facts.classes)?)?;
 
     let folder = match &args.out {
         Some(folder) => folder.clone(),

@@ -1,0 +1,136 @@
+//! Runs of the real command, from its words to its exit code.
+
+mod support;
+
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use support::{command, folder, run, tiny};
+
+#[test]
+fn exit_codes_say_how_it_ended() {
+    let check = |more: &[&str], code: i32, status: &str| {
+        let here = folder();
+        let done = run(here.path(), &tiny(&[more, &["--out", "run", "--json"]].concat()));
+        assert_eq!(done.code, Some(code), "{more:?}: {}{}", done.stdout, done.stderr);
+        assert_eq!(done.json()["status"], status, "{more:?}: {}", done.stdout);
+        assert_eq!(done.stderr, "", "{more:?}");
+        assert!(here.path().join("run/plan.toml").is_file());
+    };
+    check(&["--target", "val.loss<1e9"], 0, "reached");
+    check(&["--set", "run.target=none"], 0, "done");
+    check(&["--target", "val.loss<1e-9"], 3, "budget");
+    check(&["--target", "val.loss<1e-9", "--set", "schedule.learning_rate=1e30"], 4, "diverged");
+}
+
+#[test]
+fn a_wrong_place_for_the_record_is_an_error_of_the_world() {
+    let here = folder();
+    fs::write(here.path().join("file"), "").expect("written");
+    fs::create_dir(here.path().join("full")).expect("made");
+    fs::write(here.path().join("full/plan.toml"), "").expect("written");
+    for place in ["file", "file/below"] {
+        let done = run(here.path(), &tiny(&["--out", place, "--json"]));
+        assert_eq!(done.code, Some(1), "{place}: {}", done.stdout);
+        done.json();
+    }
+}
+
+/// A long run, interrupted as from the keyboard once it has begun.
+#[test]
+fn an_interruption_ends_cleanly() {
+    let here = folder();
+    let mut words = tiny(&["--target", "val.loss<1e-9", "--out", "run"]);
+    let at = words.iter().position(|word| *word == "2").expect("tiny runs take 2 epochs");
+    words[at] = "1e6";
+    let mut child = command(here.path(), &words)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command starts");
+    let mut stderr = BufReader::new(child.stderr.take().expect("piped"));
+    let mut opening = String::new();
+    stderr.read_line(&mut opening).expect("the opening line");
+    assert!(opening.starts_with("shapes-cnn: to val.loss<1e-9"), "{opening}");
+    // The run log's first line is written before the opening line; what matters is that the handler is set by now or
+    // that the signal ends the process, so ask until it has ended.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let id = child.id().to_string();
+    while !here.path().join("run/run.jsonl").metadata().is_ok_and(|meta| meta.len() > 2000) {
+        assert!(Instant::now() < deadline, "the run log does not grow");
+        std::thread::yield_now();
+    }
+    let sent = Command::new("kill").args(["-INT", &id]).status().expect("kill");
+    assert!(sent.success());
+    let output = child.wait_with_output().expect("it ends");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(130), "{stdout}");
+    assert!(stdout.contains("interrupted after "), "{stdout}");
+}
+
+#[test]
+fn stderr_is_quiet_when_nobody_watches() {
+    let here = folder();
+    let done = run(here.path(), &tiny(&["--set", "run.target=none", "--out", "run"]));
+    assert_eq!(done.code, Some(0));
+    assert_eq!(done.stderr.lines().count(), 1, "{}", done.stderr);
+    let odd = |c: char| c.is_control() && c != '\n';
+    assert!(!done.stderr.contains(odd) && !done.stdout.contains(odd), "{:?}{:?}", done.stderr, done.stdout);
+    assert!(done.stdout.starts_with("done: "), "{}", done.stdout);
+}
+
+#[test]
+fn stored_weights_have_the_metrics_of_the_run() {
+    let here = folder();
+    let done = run(here.path(), &tiny(&["--set", "run.target=none", "--out", "run", "--json"]));
+    let summary = done.json();
+    let last = &summary["final"];
+    assert_eq!(last["split"], "val", "{summary}");
+    for place in ["run", "run/weights.safetensors"] {
+        let done = run(here.path(), &["eval", place, "--split", "val", "--json"]);
+        assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""), "{place}");
+        let eval = done.json();
+        for metric in ["loss", "error", "accuracy"] {
+            assert_eq!(eval["metrics"][metric], last[metric], "{place} {metric}: {eval} {last}");
+        }
+        assert_eq!((&eval["split"], &eval["workload"]), (&last["split"], &Value::from("shapes-cnn")));
+    }
+    let test = run(here.path(), &["eval", "run", "--json"]).json();
+    assert_eq!(test["split"], "test");
+    for (words, code) in [
+        (&["eval", "nowhere", "--json"][..], 1),
+        (&["eval", ".", "--json"], 1),
+        (&["eval", "run/plan.toml", "--json"], 1),
+        (&["eval", "run", "--split", "dev", "--json"], 2),
+    ] {
+        let done = run(here.path(), words);
+        assert_eq!(done.code, Some(code), "{words:?} {}", done.stdout);
+        done.error();
+    }
+}
+
+#[test]
+fn speed_is_measured() {
+    let here = folder();
+    let words = [
+        "bench",
+        "shapes-cnn",
+        "--set",
+        "model={kind=\"softmax\"}",
+        "--batch",
+        "16",
+        "--threads",
+        "1",
+        "--json",
+    ];
+    let done = run(here.path(), &words);
+    assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""), "{}", done.stdout);
+    let bench = done.json();
+    assert_eq!((&bench["batch"], &bench["threads"]), (&Value::from(16), &Value::from(1)), "{bench}");
+    for key in ["examples_per_second", "gflops", "peak_gflops", "share", "updates", "resident_bytes"] {
+        assert!(bench[key].as_f64().is_some_and(|value| value > 0.0), "{key} of {bench}");
+    }
+    assert!(support::contents(here.path()).is_empty());
+}
