@@ -1,0 +1,297 @@
+//! Studies end to end, with trials that are commands: interrupted anywhere, extended, reported, exported.
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+fn root() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace exists")
+}
+
+fn sooner() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sooner"));
+    command.current_dir(root());
+    command
+}
+
+fn study(words: &[&str]) -> (Option<i32>, Value) {
+    let Output { status, stdout, stderr } =
+        sooner().arg("study").args(words).arg("--json").output().expect("the command starts");
+    let text = String::from_utf8(stdout).expect("UTF-8");
+    let last = text.lines().last().unwrap_or_else(|| panic!("{}", String::from_utf8_lossy(&stderr)));
+    (status.code(), serde_json::from_str(last).expect("one JSON object on the last line"))
+}
+
+fn path(folder: &Path, name: &str) -> String {
+    folder.join(name).display().to_string()
+}
+
+/// A study of shell commands: `body` prints measurements; {n} and {x} are its axis and metaparameter.
+fn define(folder: &Path, trials: u32, body: &str) -> String {
+    let file = path(folder, "study.toml");
+    let text = format!(
+        "name = \"commands\"\ntarget = \"val.error<0.5\"\ntrials = {trials}\n[axes]\nn = [1, 2]\n[exec]\ncommand = [\"sh\", \
+         \"-c\", '''{body}''']\ntime_limit = 60.0\n[[tune]]\nname = \"x\"\nrange = {{ kind = \"integer\", min = 1, max = 9, \
+         scale = \"linear\" }}\n"
+    );
+    std::fs::write(&file, text).expect("a file");
+    file
+}
+
+#[test]
+fn a_plain_script_is_studied_and_reported() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (dir, copy, export) =
+        (path(folder.path(), "plain"), path(folder.path(), "copy"), path(folder.path(), "plain.jsonl"));
+    let (code, made) = study(&["new", "examples/exec-study/plain.toml", "--out", &dir]);
+    assert_eq!(
+        (code, made["points"].as_u64(), made["trials"].as_u64()),
+        (Some(0), Some(4), Some(32)),
+        "{made}"
+    );
+    let (code, ran) = study(&["run", &dir, "--workers", "2"]);
+    assert_eq!((code, ran["finished"].as_bool()), (Some(0), Some(true)), "{ran}");
+    let points = ran["points"].as_array().expect("points");
+    for point in points {
+        let counted =
+            point["complete"].as_u64().expect("a count") + point["censored"].as_u64().expect("a count");
+        assert_eq!(counted, 8, "as many feasible trials at each point: {point}");
+    }
+    let lost: u64 = points.iter().map(|p| p["diverged"].as_u64().expect("a count")).sum();
+    assert!(lost > 0, "rates up to 4 diverge, and are kept: {ran}");
+    let needed: Vec<f64> = points.iter().filter_map(|p| p["updates_to_target"].as_f64()).collect();
+    assert!(needed.len() == 4 && needed[0] > needed[3], "larger batches need fewer updates: {needed:?}");
+
+    let before = study(&["status", &dir]).1;
+    let (code, again) = study(&["run", &dir]);
+    assert_eq!((code, again["ran"].as_u64()), (Some(0), Some(0)), "a finished study does nothing");
+    assert_eq!(study(&["status", &dir]).1, before);
+
+    assert_eq!(study(&["export", &dir, "--out", &export]).0, Some(0));
+    assert_eq!(study(&["import", &export, "--out", &copy]).0, Some(0));
+    let mut same = study(&["status", &copy]).1;
+    same["ran"] = before["ran"].clone();
+    assert_eq!(same, before, "an import is the study");
+
+    let page = path(folder.path(), "page.html");
+    let (code, written) = study(&["report", &copy, "--out", &page, "--assets"]);
+    assert_eq!(code, Some(0), "{written}");
+    let html = std::fs::read_to_string(&page).expect("a page");
+    assert!(html.contains("B_crit") && html.contains("<svg") && !html.contains("<script"));
+    let csv = std::fs::read_to_string(folder.path().join("page-assets/updates.csv")).expect("a CSV file");
+    assert_eq!(csv.lines().count(), 5, "{csv}");
+
+    let (code, more) = study(&["run", &dir, "--trials", "9", "--workers", "2"]);
+    assert_eq!((code, more["finished"].as_bool()), (Some(0), Some(true)));
+    assert!(more["ran"].as_u64().expect("a count") >= 4, "one more at each of four points: {more}");
+}
+
+#[test]
+fn commands_that_fail_are_kept_and_counted() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let dir = path(folder.path(), "s");
+    let body = "echo trial {trial} >&2; if [ {trial} = 0 ]; then exit 3; fi; \
+                echo \"{{\\\"updates\\\": {x}, \\\"val.error\\\": 0.4}}\"; sleep 600";
+    let file = define(folder.path(), 2, body);
+    assert_eq!(study(&["new", &file, "--out", &dir]).0, Some(0));
+    let start = Instant::now();
+    let (code, ran) = study(&["run", &dir, "--workers", "4"]);
+    assert_eq!((code, ran["finished"].as_bool()), (Some(0), Some(true)), "{ran}");
+    assert!(start.elapsed() < Duration::from_secs(50), "settled trials end at once, their children too");
+    for point in ran["points"].as_array().expect("points") {
+        assert_eq!((point["failed"].as_u64(), point["complete"].as_u64()), (Some(1), Some(2)), "{point}");
+    }
+    let log = std::fs::read_to_string(folder.path().join("s/trials/0-0-1/stderr.log")).expect("a log");
+    assert_eq!(log, "trial 0\n");
+    let export = path(folder.path(), "s.jsonl");
+    study(&["export", &dir, "--out", &export]);
+    let text = std::fs::read_to_string(export).expect("an export");
+    assert!(text.contains("exit status: 3"), "{text}");
+}
+
+/// Waits for a condition, at most a minute.
+fn wait_for(what: &str, holds: &mut dyn FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !holds() {
+        assert!(Instant::now() < deadline, "waited too long for {what}");
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_killed_driver_or_worker_loses_only_what_was_running() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let dir = path(folder.path(), "s");
+    // The first attempt of trial 1 of each point waits to be killed; all others end by themselves.
+    let body = "echo $$ > \"$PLACE/{point}-{trial}-{attempt}\"; if [ {trial}{attempt} = 11 ]; then exec sleep 600; fi; \
+                echo \"{{\\\"updates\\\": {x}, \\\"val.error\\\": 0.4}}\"";
+    let file = define(folder.path(), 3, body);
+    assert_eq!(study(&["new", &file, "--out", &dir]).0, Some(0));
+    let place = folder.path().join("pids");
+    std::fs::create_dir(&place).expect("a folder");
+    let start = || -> Child {
+        sooner()
+            .args(["study", "run", &dir, "--workers", "3", "--json"])
+            .env("PLACE", &place)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the command starts")
+    };
+    let kill = |pid: &str| {
+        let status = Command::new("kill").args(["-9", pid]).status().expect("kill");
+        assert!(status.success());
+    };
+    let mut driver = start();
+    let waiting = |name: &str| std::fs::read_to_string(place.join(name)).ok().filter(|t| t.ends_with('\n'));
+    wait_for("both first trials to hang", &mut || waiting("0-1-1").is_some() && waiting("1-1-1").is_some());
+    wait_for("the other trials", &mut || {
+        study(&["status", &dir]).1["points"]
+            .as_array()
+            .is_some_and(|points| points.iter().all(|p| p["complete"].as_u64() == Some(2)))
+    });
+    // One worker's command is killed: the driver leases its trial again.
+    kill(waiting("0-1-1").expect("a pid").trim());
+    wait_for("a second attempt", &mut || waiting("0-1-2").is_some());
+    wait_for("its result", &mut || study(&["status", &dir]).1["points"][0]["complete"].as_u64() == Some(3));
+    // The driver is killed: the next one sees at once that it is gone.
+    driver.kill().expect("killed");
+    driver.wait().expect("waited for");
+    kill(waiting("1-1-1").expect("a pid").trim());
+    let before = study(&["status", &dir]).1;
+    assert_eq!(before["points"][1]["running"].as_u64(), Some(1), "its trial is still leased: {before}");
+    let begun = Instant::now();
+    let output = start().wait_with_output().expect("the second driver ends");
+    assert!(begun.elapsed() < Duration::from_secs(45), "it did not wait for the lease to run out");
+    let ran: Value = serde_json::from_slice(output.stdout.trim_ascii()).expect("one JSON object");
+    assert_eq!(
+        (ran["finished"].as_bool(), ran["ran"].as_u64()),
+        (Some(true), Some(1)),
+        "only the lost trial: {ran}"
+    );
+    assert!(waiting("1-1-2").is_some(), "under a new attempt");
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let dir = path(folder.path(), "s");
+    let (code, error) = study(&["new", "minst-batch", "--out", &dir]);
+    assert_eq!(code, Some(2));
+    assert!(error["error"]["hint"].as_str().is_some_and(|h| h.contains("mnist-batch")), "{error}");
+    assert_eq!(study(&["run", &dir]).0, Some(1), "there is no study");
+    let file = define(folder.path(), 1, "echo {y}");
+    let (code, error) = study(&["new", &file, "--out", &dir]);
+    assert_eq!(code, Some(2), "{error}");
+    assert!(!Path::new(&dir).exists(), "nothing is left behind");
+    let file = define(folder.path(), 1, "echo {x}");
+    assert_eq!(study(&["new", &file, "--out", &dir]).0, Some(0));
+    assert_ne!(study(&["new", &file, "--out", &dir]).0, Some(0), "a study is not overwritten");
+}
+
+/// A workload of the published layout: two trials at each batch size, one more that diverged.
+fn publish(top: &Path) {
+    for batch in [64u64, 128, 256] {
+        let folder = top.join(format!("mnist/simple_cnn_base/sgd/{batch}"));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let study = format!(
+            r#"{{"batch_size": {batch}, "dataset": "mnist", "model": "simple_cnn_base", "optimizer": "sgd",
+            "early_stopping": false, "train_steps": 1000, "parameter_configs": {{"learning_rate": {{"type": "DOUBLE",
+            "min_value": 0.0001, "max_value": 10.0, "scale": "LOG_SCALE"}}}}}}"#
+        );
+        std::fs::write(folder.join("study.json"), study).expect("a file");
+        for trial in 1..=3u64 {
+            let status = if trial == 3 { "INFEASIBLE" } else { "COMPLETE" };
+            let folder = folder.join(trial.to_string());
+            std::fs::create_dir(&folder).expect("a folder");
+            let metadata = format!(
+                r#"{{"trial_id": {trial}, "steps": 1000, "status": "{status}", "parameters": {{"learning_rate": 0.{trial}}}}}"#
+            );
+            std::fs::write(folder.join("metadata.json"), metadata).expect("a file");
+            let met = 100 * trial + 6400 / batch;
+            let measured = format!(
+                "step,val/classification_error,val/cross_entropy_error\n0,0.9,2.3\n{met},0.009,0.02\n1000,0.008,\n"
+            );
+            std::fs::write(folder.join("measurements.csv"), measured).expect("a file");
+        }
+    }
+}
+
+#[test]
+fn published_data_is_read_and_reported() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    publish(&folder.path().join("batch_science"));
+    let (from, dir) = (path(folder.path(), "batch_science"), path(folder.path(), "s"));
+    let (code, made) = study(&["import", "--format", "batch-science", &from, "--out", &dir]);
+    assert_eq!(
+        (code, made["points"].as_u64(), made["trials"].as_u64()),
+        (Some(0), Some(3), Some(9)),
+        "{made}"
+    );
+    let status = study(&["status", &dir]).1;
+    assert_eq!(status["target"], "val.classification_error<0.01", "the paper's own target");
+    let needed: Vec<f64> = status["points"]
+        .as_array()
+        .expect("points")
+        .iter()
+        .map(|p| p["updates_to_target"].as_f64().expect("reached"))
+        .collect();
+    assert_eq!(needed, [200.0, 150.0, 125.0]);
+    let page = path(folder.path(), "page.html");
+    assert_eq!(study(&["report", &dir, "--out", &page]).0, Some(0));
+    // The workload's own folder may be given as well.
+    let (inner, other) = (path(folder.path(), "batch_science/mnist"), path(folder.path(), "t"));
+    assert_eq!(study(&["import", "--format", "batch-science", &inner, "--out", &other]).0, Some(0));
+    assert_eq!(study(&["import", "--format", "odd", &inner, "--out", &other]).0, Some(2));
+}
+
+const NATIVE: &str = r#"
+name = "native"
+workload = "shapes-cnn"
+target = "val.accuracy>=0.15"
+trials = 3
+[axes]
+batch = [16, 64]
+[set]
+data.train = 400
+data.validation = 100
+data.test = 100
+model.kind = "softmax"
+schedule.kind = "constant"
+schedule.learning_rate = 0.1
+run.evaluate = "geometric"
+[budget]
+updates = 40
+[[tune]]
+name = "learning_rate"
+range = { kind = "real", min = 0.0001, max = 0.01, scale = "log" }
+"#;
+
+#[test]
+fn trials_of_a_workload_share_its_data_and_repeat_exactly() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = path(folder.path(), "native.toml");
+    std::fs::write(&file, NATIVE).expect("a file");
+    let results = ["one", "two"].map(|name| {
+        let dir = path(folder.path(), name);
+        let (code, made) = study(&["new", &file, "--out", &dir]);
+        assert_eq!(code, Some(0), "{made}");
+        assert!(
+            made["most_core_hours"].as_f64().is_some_and(|h| h > 0.0 && h < 1.0),
+            "its cost is told: {made}"
+        );
+        let workers = if name == "one" { "1" } else { "3" };
+        let (code, ran) = study(&["run", &dir, "--workers", workers]);
+        assert_eq!((code, ran["finished"].as_bool()), (Some(0), Some(true)), "{ran}");
+        assert!(!folder.path().join(name).join("trials/0-0-1").exists(), "records of trials go unless kept");
+        ran["points"].clone()
+    });
+    assert_eq!(results[0], results[1], "whoever runs them, trials come out the same");
+    let export = path(folder.path(), "x.jsonl");
+    assert_eq!(study(&["export", &path(folder.path(), "one"), "--out", &export]).0, Some(0));
+    let text = std::fs::read_to_string(export).expect("an export");
+    let most = text.matches("\"updates\":40,").count() + text.matches("\"state\":\"complete\"").count();
+    assert!(most >= 6, "every trial met the target or used its whole budget of 40 updates: {text}");
+    assert!(!text.contains("\"updates\":41,"));
+}
