@@ -23,7 +23,7 @@ pub(crate) enum Command {
     Eval(EvalArgs),
     /// List the built-in workloads, or print one as TOML.
     Workloads(WorkloadsArgs),
-    /// Look at data, check them against what was published, or fetch them.
+    /// Look at data, check them against what was published, fetch them, or pack them into shards.
     Data(DataArgs),
     /// Read DAWNBench tables: the time of the first row at or over the goal, for each file.
     Dawnbench(DawnbenchArgs),
@@ -33,6 +33,53 @@ pub(crate) enum Command {
     Study(StudyArgs),
     /// Write a page of runs: curves, where their time went, the ceiling.
     Report(ReportArgs),
+}
+
+/// Which data; the same words as in a plan's data section.
+#[derive(Debug, Args)]
+pub(crate) struct WhichData {
+    /// The kind: image-folder, webdataset, cifar10, mnist, fashion-mnist or shapes
+    #[arg(value_name = "KIND")]
+    pub(crate) kind: String,
+    /// The folder or address of the files; none for shapes
+    #[arg(value_name = "DIR")]
+    pub(crate) path: Option<String>,
+    /// Set one key of the data section, e.g. --set shards.key=last-dot; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Print exactly one JSON object on the last line of stdout
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StatArgs {
+    #[command(flatten)]
+    pub(crate) data: WhichData,
+    /// Decode every image too, and count what is odd or damaged
+    #[arg(long)]
+    pub(crate) decode: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PackArgs {
+    #[command(flatten)]
+    pub(crate) data: WhichData,
+    /// Folder to write to: empty, or not there yet
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// Bytes of a shard
+    #[arg(long, value_name = "BYTES", default_value_t = 256 << 20)]
+    pub(crate) shard_bytes: u64,
+    /// Gzip the shards
+    #[arg(long)]
+    pub(crate) gzip: bool,
+    /// Seed of the order that examples are written in
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// Keep the data's own order
+    #[arg(long, conflicts_with = "seed")]
+    pub(crate) in_order: bool,
 }
 
 /// What names and changes a plan; shared by every command that takes one.
@@ -125,11 +172,17 @@ pub(crate) enum DataCommand {
     Check(DataSetArgs),
     /// Fetch a set from its authors, or what is missing of it; goes on where it was interrupted.
     Get(DataGetArgs),
+    /// Count examples, classes, sizes and bytes, and say how well the order mixes classes.
+    Stat(StatArgs),
+    /// Write any data set as tar shards, in shuffled order.
+    Pack(PackArgs),
 }
 
 impl DataCommand {
     fn json(&self) -> bool {
         match self {
+            DataCommand::Stat(args) => args.data.json,
+            DataCommand::Pack(args) => args.data.json,
             DataCommand::List(args) => args.json,
             DataCommand::Check(args) => args.json,
             DataCommand::Get(args) => args.set.json,

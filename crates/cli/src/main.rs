@@ -36,6 +36,8 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
             DataCommand::List(args) => commands::data::list(&args),
             DataCommand::Check(args) => commands::data::check(&args),
             DataCommand::Get(args) => commands::data::get(&args),
+            DataCommand::Stat(args) => commands::data::stat(&args),
+            DataCommand::Pack(args) => commands::data::pack(&args),
         },
         Command::Dawnbench(args) => commands::dawnbench::run(&args),
         Command::Report(args) => commands::report::run(&args),

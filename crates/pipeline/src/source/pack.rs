@@ -2,7 +2,7 @@
 
 use super::shards::{CLASSES, Indexed, LIST, ShardIndex};
 use super::tar;
-use crate::{Dataset, PipelineError, Source};
+use crate::{Dataset, PipelineError};
 use flate2::{Compression, write::GzEncoder};
 use sooner_base::{Bytes, Permutation, Purpose, Seed};
 use sooner_plan::Split;

@@ -1,9 +1,14 @@
-//! `sooner data`: the published sets, whether files are what was published, and fetching them.
+//! `sooner data`: the published sets, whether files are what was published, fetching them; what
+//! any data hold, and packing them.
 
 mod fetch;
 mod get;
+mod pack;
+mod stat;
 
 pub(crate) use get::run as get;
+pub(crate) use pack::run as pack;
+pub(crate) use stat::run as stat;
 
 use crate::args::{DataListArgs, DataSetArgs};
 use crate::fail::Failure;
