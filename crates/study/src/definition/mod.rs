@@ -204,7 +204,7 @@ impl StudyPlan {
     /// Reads and checks a study's file.
     pub fn parse(text: &str) -> Result<StudyPlan, StudyError> {
         let plan: StudyPlan = toml::from_str(text).map_err(|error| {
-            let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
+            let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
             fault(&format!("line {line}"), "a study's file", error.message())
         })?;
         plan.check()?;
