@@ -162,10 +162,8 @@ impl AutoStream {
                 Some(item) => item.clone(),
                 // After resuming, what was held before is read again when it is drawn.
                 None => {
-                    let (items, bases) = (
-                        std::mem::take(&mut self.scratch.items),
-                        std::mem::take(&mut self.scratch.bases),
-                    );
+                    let (items, bases) =
+                        (std::mem::take(&mut self.scratch.items), std::mem::take(&mut self.scratch.bases));
                     let made = make_fresh(&shared, fresh, &mut self.scratch, &never)?;
                     (self.scratch.items, self.scratch.bases) = (items, bases);
                     let item = Arc::new(made.expect("nobody cancels"));

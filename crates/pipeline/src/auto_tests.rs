@@ -5,8 +5,8 @@ use crate::*;
 use sooner_base::{Batch, ManualClock, Seed};
 use sooner_plan::{EchoFactor, EchoPlan, FlipKind, PipelinePlan, ShuffleKind, Split, StagePlan};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Gives as many examples as it has been allowed to, then waits for more.
 #[derive(Debug)]

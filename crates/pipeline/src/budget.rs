@@ -23,7 +23,8 @@ pub(crate) struct Spending {
 /// exceed it.
 pub(crate) fn spend(plan: &PipelinePlan, recipe: &Recipe, batch: Bytes) -> Result<Spending, PipelineError> {
     let budget = plan.budget_bytes()?;
-    let tables = recipe.order.table_bytes() + recipe.batch_order.as_ref().map_or(0, |order| order.table_bytes());
+    let tables =
+        recipe.order.table_bytes() + recipe.batch_order.as_ref().map_or(0, |order| order.table_bytes());
     let batches = if plan.threads == 0 { 1 } else { 2 };
     let left = budget.0.saturating_sub(tables);
     let fit = left / batch.0.max(1);

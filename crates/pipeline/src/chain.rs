@@ -176,10 +176,13 @@ impl Chain {
 
     /// Turns what the fused write would do into byte stages. False if covered features cannot become bytes.
     fn flush(&mut self) -> bool {
-        if self.covers.iter().any(|(_, fill)| *fill == Fill::Zero) || self.normalized && !self.covers.is_empty() {
+        if self.covers.iter().any(|(_, fill)| *fill == Fill::Zero)
+            || self.normalized && !self.covers.is_empty()
+        {
             return false;
         }
-        let places = self.geometry.drain(..).map(|g| Sided { stage: ByteStage::Place(g.stage), behind: g.behind });
+        let places =
+            self.geometry.drain(..).map(|g| Sided { stage: ByteStage::Place(g.stage), behind: g.behind });
         self.bytes.extend(places);
         let covers = self.covers.drain(..);
         self.bytes.extend(covers.map(|(c, _)| Sided { stage: ByteStage::Cover(c.stage), behind: c.behind }));
@@ -292,7 +295,8 @@ impl Chain {
             Mode::Bulk => {
                 if self.echoed {
                     firsts.clear();
-                    firsts.extend(origins.iter().zip(bases).map(|(&origin, &echo)| Origin { echo, ..origin }));
+                    firsts
+                        .extend(origins.iter().zip(bases).map(|(&origin, &echo)| Origin { echo, ..origin }));
                 }
                 let of = |behind: bool| if behind || !self.echoed { origins } else { &firsts[..] };
                 self.geometry.iter().for_each(|s| s.stage.draw(of(s.behind), choices));

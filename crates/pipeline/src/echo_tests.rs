@@ -91,7 +91,11 @@ fn an_echoed_stream_goes_on_from_any_place_with_exact_counts() {
         for k in 0..all.len() {
             let place = at.next_position();
             assert_eq!(hashes(pipeline.stream(place), all.len() - k), all[k..], "{k} of {stages:?}");
-            assert_eq!(pipeline.counts(place), (Examples(examples), FreshExamples(fresh)), "{k} of {stages:?}");
+            assert_eq!(
+                pipeline.counts(place),
+                (Examples(examples), FreshExamples(fresh)),
+                "{k} of {stages:?}"
+            );
             examples += batches[k].len() as u64;
             fresh += batches[k].fresh as u64;
             pipeline.recycle(at.next().unwrap().unwrap());
@@ -229,7 +233,11 @@ fn duplicates_inside_batches_are_counted() {
 fn stages_that_make_echo_pointless_are_noted() {
     let notes = |stages: Vec<StagePlan>| -> Vec<String> {
         let pipeline = pipeline(&plan(stages, 0), &dataset(50, [8, 8, 3])).unwrap();
-        pipeline.notes().iter().map(|note| format!("{} {}: {}", note.position, note.stage, note.text)).collect()
+        pipeline
+            .notes()
+            .iter()
+            .map(|note| format!("{} {}: {}", note.position, note.stage, note.text))
+            .collect()
     };
     let flip = || StagePlan::Flip(FlipKind::Random);
     assert_eq!(notes(vec![shuffle(), flip(), StagePlan::Batch(16)]), Vec::<String>::new());
@@ -270,7 +278,10 @@ fn slow_ways_of_doing_the_same_give_the_same_stream() {
         let plain = plan(stages, 2);
         let take = |plan: &PipelinePlan| {
             let pipeline = pipeline(plan, &data).unwrap();
-            hashes(pipeline.stream(Position { epoch: 0, batch: 2 }), 2 * pipeline.batches_per_epoch() as usize)
+            hashes(
+                pipeline.stream(Position { epoch: 0, batch: 2 }),
+                2 * pipeline.batches_per_epoch() as usize,
+            )
         };
         let expect = take(&plain);
         for other in [

@@ -79,8 +79,7 @@ fn fill_fresh(
     let order = recipe.order.epoch(epoch);
     let places = recipe.written(number);
     recipe.lay_out(places.end - places.start, batch);
-    let source = |range: Range<u64>, picks: &mut Vec<Pick>| picks.extend(range.map(|place| order.pick(place)));
-    write_places(shared, session, cancelled, places, (&order, &source), batch, scratch)?;
+    write_places(shared, session, cancelled, (&order, places), batch, scratch)?;
     if let Some((mix, false)) = &recipe.mix
         && !cancelled.load(Ordering::Acquire)
     {
@@ -89,17 +88,16 @@ fn fill_fresh(
     Ok(())
 }
 
-/// Which uses stand at a range of places.
-type Picks<'a> = &'a dyn Fn(Range<u64>, &mut Vec<Pick>);
-
 /// Writes the examples of a range of places, slice by slice.
-#[expect(clippy::too_many_arguments, reason = "one call site a kind of stream; a struct would only rename them")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "one call site a kind of stream; a struct would only rename them"
+)]
 fn write_places(
     shared: &Shared,
     session: &Session,
     cancelled: &AtomicBool,
-    places: Range<u64>,
-    (order, source): (&EpochOrder, Picks<'_>),
+    (order, places): (&EpochOrder, Range<u64>),
     batch: &mut Batch,
     scratch: &mut Scratch,
 ) -> Result<(), PipelineError> {
@@ -110,7 +108,7 @@ fn write_places(
         let end = places.end.min(start + SLICE);
         let began = control.now();
         scratch.picks.clear();
-        source(start..end, &mut scratch.picks);
+        scratch.picks.extend((start..end).map(|place| order.pick(place)));
         batch.origins.extend(scratch.picks.iter().map(|pick| pick.origin));
         batch.fresh += scratch.picks.iter().filter(|pick| pick.origin.echo == 0).count();
         let chosen = control.now();

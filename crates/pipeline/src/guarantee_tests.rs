@@ -32,8 +32,7 @@ impl Fickle {
     fn dataset(examples: usize, bad: &[u64], fault: Fault) -> (Arc<Fickle>, Arc<Dataset>) {
         let classes = ["a", "b", "c"].map(String::from).to_vec();
         let info = DatasetInfo { name: "fickle".into(), split: Split::Train, shape: [0, 0, 3], classes };
-        let source =
-            Arc::new(Fickle { info, examples, bad: bad.to_vec(), fault, reads: AtomicU64::new(0) });
+        let source = Arc::new(Fickle { info, examples, bad: bad.to_vec(), fault, reads: AtomicU64::new(0) });
         (source.clone(), Arc::new(Dataset::streamed(source)))
     }
 }
@@ -138,7 +137,8 @@ fn a_fault_at_an_example_comes_after_the_batches_before_it() {
                     let plan = plan(stages(echo), threads);
                     let batches: Vec<_> = start(&plan, &good).epoch(0).map(|b| b.unwrap()).collect();
                     for bad in [0, 17, 49] {
-                        let at = batches.iter().position(|b| b.origins.iter().any(|o| o.index == bad)).unwrap();
+                        let at =
+                            batches.iter().position(|b| b.origins.iter().any(|o| o.index == bad)).unwrap();
                         let (_, data) = Fickle::dataset(50, &[bad], fault);
                         let mut stream = start(&plan, &data).epoch(0);
                         for expect in &batches[..at] {
@@ -180,7 +180,8 @@ fn bad_examples_are_left_out_with_all_their_repeats_and_listed() {
                 // Those that stand in are repeats of their own, with choices of their own.
                 let different: std::collections::HashSet<_> = origins.iter().collect();
                 assert_eq!(different.len(), origins.len());
-                let listed: Vec<(u64, String)> = pipeline.bad().into_iter().map(|b| (b.index, b.place)).collect();
+                let listed: Vec<(u64, String)> =
+                    pipeline.bad().into_iter().map(|b| (b.index, b.place)).collect();
                 let place = |i: u64| (i, format!("shard/{i}.jpg, byte {}", 7 * i));
                 assert_eq!(listed, bad.map(place));
                 assert!(pipeline.bad().iter().all(|b| b.reason.contains("found noise")));
@@ -240,12 +241,7 @@ fn dropping_early_frees_a_waiting_source() {
 fn an_example_larger_than_the_budget_is_named() {
     let (_, data) = Fickle::dataset(50, &[], Fault::Damaged);
     // Two batches of one example fit, a decoded image of 9 to 11 rows does not.
-    let stages: Vec<StagePlan> = [
-        StagePlan::Resize(2),
-        StagePlan::CenterCrop(2),
-        StagePlan::Batch(1),
-    ]
-    .into();
+    let stages: Vec<StagePlan> = [StagePlan::Resize(2), StagePlan::CenterCrop(2), StagePlan::Batch(1)].into();
     let plan = PipelinePlan { budget: "160B".into(), ..plan(stages, 1) };
     let error = start(&plan, &data).epoch(0).next().unwrap().unwrap_err();
     let PipelineError::Sample { index, name, bytes, budget } = &error else { panic!("{error}") };
@@ -261,7 +257,10 @@ fn stages_that_need_one_size_say_so() {
             .complaint()
     };
     let batch = refused(vec![StagePlan::Batch(4)]);
-    assert!(batch.found.contains("sizes of their own") && batch.hint.contains("random-resized-crop"), "{batch}");
+    assert!(
+        batch.found.contains("sizes of their own") && batch.hint.contains("random-resized-crop"),
+        "{batch}"
+    );
     let crop = refused(vec![StagePlan::Resize(7), StagePlan::CenterCrop(8), StagePlan::Batch(4)]);
     assert_eq!(crop.expected, "sides of at least 8");
 }

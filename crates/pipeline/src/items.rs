@@ -41,7 +41,8 @@ pub(crate) struct BadList(Mutex<BTreeMap<u64, BadExample>>);
 impl BadList {
     fn note(&self, index: u64, error: &PipelineError) {
         let complaint = error.complaint();
-        let reason = format!("{}: expected {}, found {}", complaint.what, complaint.expected, complaint.found);
+        let reason =
+            format!("{}: expected {}, found {}", complaint.what, complaint.expected, complaint.found);
         let bad = BadExample { index, place: complaint.place, reason };
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(index, bad);
     }

@@ -11,7 +11,9 @@ use crate::recipe::{Position, Recipe, Share};
 use crate::store::StoreStats;
 use crate::stream::Stream;
 use crate::{Dataset, PipelineError};
-use sooner_base::{Batch, Bytes, Clock, Examples, FreshExamples, Key, Origin, Purpose, Seed, Shape, StageStats};
+use sooner_base::{
+    Batch, Bytes, Clock, Examples, FreshExamples, Key, Origin, Purpose, Seed, Shape, StageStats,
+};
 use sooner_plan::{Keep, OnBad, PipelinePlan, WorkerLife};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -142,7 +144,8 @@ impl Pipeline {
         let recipe = Recipe::new(plan, data, seed)?;
         let batch_bytes = recipe.batch_bytes().unwrap_or(Bytes(u64::MAX));
         let budget::Spending { depth, held, kept } = budget::spend(plan, &recipe, batch_bytes)?;
-        let kept = (plan.keep == Keep::Memory && !recipe.is_direct()).then(|| Kept::new(recipe.data.len(), kept));
+        let kept =
+            (plan.keep == Keep::Memory && !recipe.is_direct()).then(|| Kept::new(recipe.data.len(), kept));
         let shared = Shared {
             control: Arc::new(Control::new(clock)),
             threads: plan.threads,

@@ -132,7 +132,8 @@ impl Recipe {
                 Err(refuse([what.into(), flow.to_string(), hint]))
             };
             let bytes_only = |done: bool| {
-                let hint = format!("move `{name}` before `normalize` and before covers of normalised features");
+                let hint =
+                    format!("move `{name}` before `normalize` and before covers of normalised features");
                 if done { Ok(()) } else { Err(refuse(["u8 examples".into(), flow.to_string(), hint])) }
             };
             let key = seed.key(Purpose::Augment, choosers);
@@ -158,7 +159,8 @@ impl Recipe {
                         return Err(refuse(["a factor from 1 to 4096".into(), found, "repeat less".into()]));
                     }
                     if matches!(plan.factor, EchoFactor::Auto { .. }) && batched {
-                        let fields = ["examples, to repeat those that are there", "batches", "move it before `batch`"];
+                        let fields =
+                            ["examples, to repeat those that are there", "batches", "move it before `batch`"];
                         return Err(refuse(fields.map(String::from)));
                     }
                     chain.echo();
@@ -173,10 +175,15 @@ impl Recipe {
                 StagePlan::CenterCrop(size) => {
                     if h > 0 && *size > h.min(w) {
                         let expected = format!("at most {}, the shorter side", h.min(w));
-                        return Err(refuse([expected, size.to_string(), "crop less, or resize to more".into()]));
+                        return Err(refuse([
+                            expected,
+                            size.to_string(),
+                            "crop less, or resize to more".into(),
+                        ]));
                     }
                     // Of images of their own sizes the stage before has to have made both sides long enough.
-                    if h == 0 && !matches!(position.checked_sub(1).map(|at| &plan.stages[at]), Some(StagePlan::Resize(s)) if s >= size)
+                    if h == 0
+                        && !matches!(position.checked_sub(1).map(|at| &plan.stages[at]), Some(StagePlan::Resize(s)) if s >= size)
                     {
                         let hint = format!("put {{ resize = {size} }} before it");
                         return Err(refuse([format!("sides of at least {size}"), flow.to_string(), hint]));

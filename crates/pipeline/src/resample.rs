@@ -32,7 +32,9 @@ impl Resampler {
             let pixels = &image.pixels[((area.top + y) * w + area.left) * c..][..area.width * c];
             let mut at = 0;
             for (out, &(first, len)) in row.chunks_exact_mut(c).zip(&self.spans) {
-                for (&weight, pixel) in self.weights[at..at + len].iter().zip(pixels[first * c..].chunks_exact(c)) {
+                for (&weight, pixel) in
+                    self.weights[at..at + len].iter().zip(pixels[first * c..].chunks_exact(c))
+                {
                     out.iter_mut().zip(pixel).for_each(|(sum, &byte)| *sum += weight * f32::from(byte));
                 }
                 at += len;
@@ -67,7 +69,8 @@ impl Resampler {
             let first = ((centre - reach).ceil().max(0.0) as usize).min(from - 1);
             let last = ((centre + reach).floor().max(0.0) as usize).min(from - 1);
             let start = self.weights.len();
-            self.weights.extend((first..=last).map(|at| (1.0 - (at as f64 - centre).abs() / reach).max(0.0) as f32));
+            self.weights
+                .extend((first..=last).map(|at| (1.0 - (at as f64 - centre).abs() / reach).max(0.0) as f32));
             let sum: f32 = self.weights[start..].iter().sum();
             if sum > 0.0 {
                 self.weights[start..].iter_mut().for_each(|weight| *weight /= sum);

@@ -194,7 +194,9 @@ mod tests {
             let (store, made) = (Store::new(Bytes(1 << 20)), AtomicU32::new(0));
             std::thread::scope(|scope| {
                 for _ in 0..8 {
-                    scope.spawn(|| (0..200).for_each(|key| assert_eq!(get(&store, key, 8, 4, &made), key * 10)));
+                    scope.spawn(|| {
+                        (0..200).for_each(|key| assert_eq!(get(&store, key, 8, 4, &made), key * 10))
+                    });
                 }
             });
             assert_eq!(store.lock().slots.len(), 0);

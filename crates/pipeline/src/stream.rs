@@ -91,8 +91,7 @@ impl Stream {
     fn issue(&mut self) {
         while let Source::Threads(workers) = &self.source {
             let next = workers.next_job();
-            let over = self.shared.renews_workers()
-                && self.from.batch + next >= self.shared.recipe.batches();
+            let over = self.shared.renews_workers() && self.from.batch + next >= self.shared.recipe.batches();
             if !workers.has_room() || !self.has(next) || over {
                 return;
             }

@@ -159,7 +159,11 @@ impl<T: Send + 'static> Workers<T> {
                             Err(RecvTimeoutError::Disconnected) => None,
                             Err(RecvTimeoutError::Timeout) => {
                                 let (name, batch) = (name.clone(), self.taken);
-                                return Err(PipelineError::Stalled { name, batch, seconds: most.as_secs_f64() });
+                                return Err(PipelineError::Stalled {
+                                    name,
+                                    batch,
+                                    seconds: most.as_secs_f64(),
+                                });
                             }
                         },
                     };

@@ -72,7 +72,8 @@ mod tests {
 
     fn jittered(plan: JitterPlan, index: u64, image: &Image) -> Image {
         let mut image = image.clone();
-        Jitter::new(plan, Seed(1).key(Purpose::Augment, 0)).apply(Origin { epoch: 0, index, echo: 0 }, &mut image);
+        Jitter::new(plan, Seed(1).key(Purpose::Augment, 0))
+            .apply(Origin { epoch: 0, index, echo: 0 }, &mut image);
         image
     }
 
@@ -92,7 +93,10 @@ mod tests {
         let factor = f32::from(bright.pixels[1]) / 100.0;
         assert!((0.5..=1.5).contains(&factor) && factor != 1.0, "{factor}");
         // A flat image has no contrast to change; its saturation and hue move, its grey does not.
-        assert_eq!(jittered(JitterPlan { contrast: 1.0, ..JitterPlan::default() }, 1, &flat).pixels[3..6].len(), 3);
+        assert_eq!(
+            jittered(JitterPlan { contrast: 1.0, ..JitterPlan::default() }, 1, &flat).pixels[3..6].len(),
+            3
+        );
         for plan in [
             JitterPlan { saturation: 0.4, ..JitterPlan::default() },
             JitterPlan { hue: 0.05, ..JitterPlan::default() },

@@ -36,7 +36,8 @@ impl RandomResizedCrop {
         for _ in 0..Self::TRIES {
             let area = (h * w) as f64 * (least + (most - least) * rng.f64());
             let ratio = (narrow.ln() + (wide.ln() - narrow.ln()) * rng.f64()).exp();
-            let (width, height) = ((area * ratio).sqrt().round() as usize, (area / ratio).sqrt().round() as usize);
+            let (width, height) =
+                ((area * ratio).sqrt().round() as usize, (area / ratio).sqrt().round() as usize);
             if (1..=w).contains(&width) && (1..=h).contains(&height) {
                 let top = rng.below((h - height + 1) as u32) as usize;
                 let left = rng.below((w - width + 1) as u32) as usize;

@@ -109,6 +109,15 @@ pub(crate) fn check(pipeline: &PipelinePlan, facts: &DataFacts) -> Result<(), Pl
 
 /// What the pipeline gives and training does not take yet: an error is better than labels silently dropped.
 pub(crate) fn check_trainable(pipeline: &PipelinePlan) -> Result<(), PlanError> {
+    if let Some((EchoPlan { factor: EchoFactor::Auto { .. }, .. }, _)) = pipeline.echo() {
+        return Err(PlanError::impossible(
+            "training does not record schedules of repeats yet",
+            "pipeline.stages.echo",
+            "a fixed factor",
+            "\"auto\"",
+            "give a number; the pipeline alone does auto",
+        ));
+    }
     let mixes = |stage: &StagePlan| matches!(stage, StagePlan::Mixup(_) | StagePlan::Cutmix(_));
     let Some(i) = pipeline.stages.iter().position(mixes) else { return Ok(()) };
     let name = pipeline.stages[i].name();
