@@ -1,5 +1,8 @@
 //! The command `sooner`. `run` is the table of contents: parse, do, report.
 
+#[macro_use]
+mod out;
+
 mod args;
 mod commands;
 mod fail;

@@ -49,7 +49,9 @@ pub(crate) fn plan(args: &PlanArgs, more: &[Setting]) -> anyhow::Result<Plan> {
 pub(crate) fn train_plan(args: &TrainArgs) -> anyhow::Result<Plan> {
     let mut more = Vec::new();
     if let Some(target) = &args.target {
-        more.push(Setting::option("--target", "run.target", &quoted(target)));
+        // The bare word takes the target away; in quotes it would be read as one.
+        let value = if target == "none" { target.clone() } else { quoted(target) };
+        more.push(Setting::option("--target", "run.target", &value));
     }
     if let Some(seed) = args.seed {
         more.push(Setting::option("--seed", "seed", &seed.to_string()));
@@ -60,8 +62,16 @@ pub(crate) fn train_plan(args: &TrainArgs) -> anyhow::Result<Plan> {
         let fields = ["a number above 0", &epochs.to_string(), ""];
         return Err(Failure::usage("value cannot be used", "--epochs", fields).into());
     }
-    // The setting finds overlaps.
+    // The setting finds overlaps; so does this one, which the stretched horizon would overrule.
     let before = plan(&args.plan, &more)?;
+    if let Some(setting) = args.plan.set.iter().find(|s| s.trim_start().starts_with("schedule.horizon")) {
+        let fields = [
+            "each length to be set once",
+            &format!("also --set {setting}"),
+            "--epochs sets the schedule's horizon too; --set run.epochs=N leaves it alone",
+        ];
+        return Err(Failure::usage("length is set twice", "--epochs", fields).into());
+    }
     more.push(Setting::option("--epochs", "run.epochs", &format!("{epochs:?}")));
     plan(&args.plan, &more)?;
     Ok(before.with_epochs(epochs))

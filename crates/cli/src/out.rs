@@ -1,0 +1,18 @@
+//! Printing to stdout. Whoever reads may close the pipe early (`| head -1`): that is no reason to panic, and a run's
+//! exit code still says how it ended.
+
+/// Like the standard macro of this name, which it takes the place of in this crate, but for a closed pipe.
+macro_rules! println {
+    ($($words:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stdout(), $($words)*);
+    }};
+}
+
+/// Like the standard macro of this name, which it takes the place of in this crate, but for a closed pipe.
+macro_rules! print {
+    ($($words:tt)*) => {{
+        use std::io::Write as _;
+        let _ = write!(std::io::stdout(), $($words)*);
+    }};
+}
