@@ -404,8 +404,10 @@ fn mark(o: &mut String, series: &Series, x: f64, y: f64, title: &str) {
         ),
         Shape::Star => {
             let corner = |k: usize| {
-                let (angle, r) =
-                    (std::f64::consts::PI * (k as f64 / 5.0 - 0.5), if k % 2 == 0 { 8.0 } else { 3.4 });
+                let (angle, r) = (
+                    std::f64::consts::PI * (k as f64 / 5.0 - 0.5),
+                    if k.is_multiple_of(2) { 8.0 } else { 3.4 },
+                );
                 format!("{:.1},{:.1}", x + r * angle.cos(), y + r * angle.sin())
             };
             let corners: Vec<String> = (0..10).map(corner).collect();

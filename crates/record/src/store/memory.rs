@@ -151,11 +151,10 @@ impl Store for MemoryStore {
             check_insert(existing, trial, known).map_err(MemoryStore::fault)?;
         }
         for trial in trials {
-            let here = self.trials.entry((trial.point, trial.number));
-            let stays = matches!(&here, std::collections::btree_map::Entry::Occupied(e)
-                if e.get().state != TrialState::Running);
-            if !stays {
-                here.insert_entry(trial.clone());
+            let key = (trial.point, trial.number);
+            let running = |there: &StoredTrial| there.state == TrialState::Running;
+            if self.trials.get(&key).is_none_or(running) {
+                self.trials.insert(key, trial.clone());
             }
         }
         Ok(())
