@@ -219,7 +219,8 @@ impl PipelineError {
             }
             PipelineError::Sample { index, name, bytes, budget } => {
                 let expected = format!("examples below the budget of {budget} bytes");
-                let fields = [&expected, &format!("{bytes} bytes"), "raise the budget, or leave the example out"];
+                let fields =
+                    [&expected, &format!("{bytes} bytes"), "raise the budget, or leave the example out"];
                 complaint("an example is larger than the budget", format!("{name}, example {index}"), fields)
             }
             PipelineError::Stalled { name, batch, seconds } => {
@@ -228,9 +229,9 @@ impl PipelineError {
                 complaint("a source does not answer", name.clone(), [&expected, "nothing", hint])
             }
             PipelineError::Schedule { batch, least, most, found } => {
-                let fields =
-                    [&format!("{least} to {most} fresh examples"), &found.to_string(), "use the record of this very plan"];
-                complaint("a schedule cannot be followed", format!("batch {batch}"), fields.map(|f| &f[..]))
+                let expected = format!("{least} to {most} fresh examples");
+                let fields = [&expected, &found.to_string(), "use the record of this very plan"];
+                complaint("a schedule cannot be followed", format!("batch {batch}"), fields)
             }
             PipelineError::NothingGood { name, last } => {
                 let found = format!("none; the last: {last}");

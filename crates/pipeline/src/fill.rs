@@ -89,10 +89,6 @@ fn fill_fresh(
 }
 
 /// Writes the examples of a range of places, slice by slice.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "one call site a kind of stream; a struct would only rename them"
-)]
 fn write_places(
     shared: &Shared,
     session: &Session,

@@ -132,9 +132,8 @@ fn slowly(stages: &[StagePlan], image: &[u8], [h, w, c]: [usize; 3], choices: &[
                 rows = (0..crop.size).map(|y| (0..crop.size).map(|x| cut(y, x)).collect()).collect();
             }
             StagePlan::Flip(_) => {
-                if choices.next().unwrap()[0] == 1 {
-                    rows.iter_mut().for_each(|row| row.reverse());
-                }
+                let mirrored = choices.next().unwrap()[0] == 1;
+                rows.iter_mut().filter(|_| mirrored).for_each(|row| row.reverse());
             }
             StagePlan::Normalize(constants) => (mean, std) = (constants.mean.clone(), constants.std.clone()),
             _ => (),
