@@ -167,7 +167,7 @@ impl Measured {
         to_the_end: bool,
         point: &PointPlan,
     ) -> Option<(TrialState, String)> {
-        let Some(object) = read(line) else { return None };
+        let object = read(line)?;
         if object.get("diverged").and_then(Value::as_bool) == Some(true) {
             return Some((TrialState::Diverged, String::new()));
         }

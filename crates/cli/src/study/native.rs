@@ -286,10 +286,8 @@ impl Observer for Watcher<'_> {
             self.cut = Some(Cut::Dropped);
         } else if let Some(why) = self.held.beyond(updates) {
             self.cut = Some(Cut::Settled(why));
-        } else if let Some(limit) = self.seconds {
-            if self.held.seconds() > limit {
-                self.cut = Some(Cut::Settled(format!("budget of {limit} s")));
-            }
+        } else if let Some(limit) = self.seconds.filter(|limit| self.held.seconds() > *limit) {
+            self.cut = Some(Cut::Settled(format!("budget of {limit} s")));
         }
         if self.cut.is_some() { Control::Stop } else { Control::Continue }
     }

@@ -25,7 +25,7 @@ presets! {
 }
 
 /// The preset of this name, or an error that names the nearest.
-pub(crate) fn preset(name: &str) -> Result<&'static Preset, Failure> {
+pub(crate) fn preset(name: &str) -> anyhow::Result<&'static Preset> {
     PRESETS.iter().find(|p| p.name == name).ok_or_else(|| {
         let names: Vec<&str> = PRESETS.iter().map(|p| p.name).collect();
         let hint = match sooner_plan::nearest(name, names.iter().copied()) {
@@ -33,7 +33,7 @@ pub(crate) fn preset(name: &str) -> Result<&'static Preset, Failure> {
             None => "`sooner study new` lists them; a study's file ends in .toml".to_string(),
         };
         let expected = format!("one of {}, or a file", names.join(", "));
-        Failure::usage("no such preset", "PRESET", [&expected, &format!("`{name}`"), &hint])
+        Failure::usage("no such preset", "PRESET", [&expected, &format!("`{name}`"), &hint]).into()
     })
 }
 
