@@ -67,7 +67,7 @@ pub(crate) fn usage(error: &clap::Error, json: bool) -> ExitCode {
         };
         let complaint = json!({
             "what": what, "where": "arguments", "expected": "arguments as in `sooner --help`",
-            "found": std::env::args().skip(1).collect::<Vec<_>>().join(" "), "hint": "see `sooner --help`",
+            "found": typed(), "hint": "see `sooner --help`",
         });
         println!("{}", json!({ "error": complaint }));
     } else {
@@ -75,6 +75,12 @@ pub(crate) fn usage(error: &clap::Error, json: bool) -> ExitCode {
         let _ = error.print();
     }
     ExitCode::from(error.exit_code() as u8)
+}
+
+/// The arguments as typed; what is no UTF-8 in them is shown as such.
+fn typed() -> String {
+    let words: Vec<_> = std::env::args_os().skip(1).map(|w| w.to_string_lossy().into_owned()).collect();
+    words.join(" ")
 }
 
 /// Reports an error and returns its exit code.

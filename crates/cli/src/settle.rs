@@ -42,6 +42,9 @@ pub(crate) fn plan(args: &PlanArgs, more: &[Setting]) -> anyhow::Result<Plan> {
     }
     settings.extend_from_slice(more);
     plan.apply(&settings)?;
+    if let Some(path) = plan.data.path.as_mut().filter(|path| !path.contains("://")) {
+        *path = absolute(Path::new(path.as_str()));
+    }
     Ok(plan)
 }
 
@@ -64,7 +67,7 @@ pub(crate) fn train_plan(args: &TrainArgs) -> anyhow::Result<Plan> {
     }
     // The setting finds overlaps; so does this one, which the stretched horizon would overrule.
     let before = plan(&args.plan, &more)?;
-    if let Some(setting) = args.plan.set.iter().find(|s| s.trim_start().starts_with("schedule.horizon")) {
+    if let Some(setting) = args.plan.set.iter().find(|s| sets_length(s)) {
         let fields = [
             "each length to be set once",
             &format!("also --set {setting}"),
@@ -75,6 +78,13 @@ pub(crate) fn train_plan(args: &TrainArgs) -> anyhow::Result<Plan> {
     more.push(Setting::option("--epochs", "run.epochs", &format!("{epochs:?}")));
     plan(&args.plan, &more)?;
     Ok(before.with_epochs(epochs))
+}
+
+/// Whether a setting decides how long the schedule is.
+fn sets_length(setting: &str) -> bool {
+    let (key, value) = setting.split_once('=').unwrap_or((setting, ""));
+    let within = key.trim() == "schedule" && (value.contains("horizon") || value.contains("decay_updates"));
+    within || ["schedule.horizon", "schedule.decay_updates"].contains(&key.trim())
 }
 
 fn quoted(text: &str) -> String {

@@ -51,6 +51,7 @@ pub use pipeline::{
 pub use run::{EvaluatePlan, GuardPlan, InitPlan, RunPlan, Stop};
 pub use settings::Setting;
 pub use target::{Metric, Op, Target};
+pub use validate::MOST_THREADS;
 
 use serde::{Deserialize, Serialize};
 use sooner_base::Seed;

@@ -23,11 +23,17 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<ExitCode> {
         let expected = "a weights file written by sooner";
         return Err(Failure::usage(what, &file.display().to_string(), [expected, "no metadata", ""]).into());
     };
+    about.model.check().map_err(|e| e.in_file(&file.display().to_string()))?;
     let mut data = about.data.clone();
     if let Some(folder) = &args.data {
         data.path = Some(settle::absolute(folder));
     }
     let threads = args.threads.unwrap_or_else(machine::cores);
+    if !(1..=sooner_plan::MOST_THREADS).contains(&threads) {
+        let expected = format!("1 to {}", sooner_plan::MOST_THREADS);
+        let fields = [expected.as_str(), &threads.to_string(), ""];
+        return Err(Failure::usage("value cannot be used", "--threads", fields).into());
+    }
     let engine = Engine::new(threads);
     let clock = MonotonicClock::start();
     let splits = sooner_pipeline::load(&data, threads, &clock)?;
@@ -42,6 +48,7 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<ExitCode> {
 
     let input = settle::input_shape(facts.image, about.crop);
     let mut model = Model::new(&about.model, input, facts.classes)?;
+    settle::check_model(&model)?;
     // The evaluation program declares every variable that weights hold.
     model.eval_program(1)?;
     let mut state = State::init(model.vars(), Seed(0));

@@ -8,6 +8,9 @@ mod training;
 
 use crate::{DataFacts, Plan, PlanError};
 
+/// The most threads that a plan may ask for: beyond this a number is a slip of the hand.
+pub const MOST_THREADS: usize = 1024;
+
 impl Plan {
     /// Everything that can be known to be wrong before the data are read: values outside their ranges, stages that
     /// cannot follow each other, and sizes that do not fit what the data's kind says of them.
@@ -20,6 +23,13 @@ impl Plan {
     pub fn check(&self, facts: &DataFacts) -> Result<(), PlanError> {
         if self.name.trim().is_empty() {
             return Err(PlanError::value("name", "a name", format_args!("\"{}\"", self.name), ""));
+        }
+        // Folders of records are called after the plan.
+        let unfit = |c: char| c.is_control() || c == '/' || c == '\\';
+        if self.name.contains(unfit) || self.name.starts_with('.') || self.name.len() > 100 {
+            let expected =
+                "at most 100 bytes without slashes and control characters, not starting with a dot";
+            return Err(PlanError::value("name", expected, format_args!("{:?}", self.name), ""));
         }
         // TOML's integers end there, and a plan that cannot be written cannot be recorded.
         if self.seed.0 > i64::MAX as u64 {
@@ -44,11 +54,10 @@ fn number(place: &str, value: f64, expected: &str, holds: bool) -> Result<(), Pl
 
 /// Accepts a number of threads from `least` to more than any machine has cores: beyond that it is a slip.
 fn threads(place: &str, value: usize, least: usize) -> Result<(), PlanError> {
-    const MOST: usize = 1024;
-    if (least..=MOST).contains(&value) {
+    if (least..=MOST_THREADS).contains(&value) {
         return Ok(());
     }
-    Err(PlanError::value(place, &format!("{least} to {MOST} threads"), value, ""))
+    Err(PlanError::value(place, &format!("{least} to {MOST_THREADS} threads"), value, ""))
 }
 
 #[cfg(test)]

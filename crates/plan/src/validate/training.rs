@@ -3,6 +3,14 @@
 use super::number;
 use crate::{ModelPlan, OptimizerKind, OptimizerPlan, PlanError, SchedulePlan};
 
+impl ModelPlan {
+    /// Whether the sizes are possible, wherever they come from; whether they fit the input is checked where the network
+    /// is built.
+    pub fn check(&self) -> Result<(), PlanError> {
+        check_model(self)
+    }
+}
+
 /// Sizes alone; whether they fit the input is checked where the network is built, before any work too.
 pub(crate) fn check_model(model: &ModelPlan) -> Result<(), PlanError> {
     // Beyond this a layer would not fit a machine; and products of sizes must not overflow.
