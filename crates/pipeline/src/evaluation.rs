@@ -48,6 +48,11 @@ impl Evaluation {
         })
     }
 
+    /// Height, width and channels of every example in a batch.
+    pub fn shape(&self) -> [usize; 3] {
+        self.recipe.shape()
+    }
+
     /// The data set evaluated.
     pub fn data(&self) -> &Arc<Dataset> {
         self.recipe.data()

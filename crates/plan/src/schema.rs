@@ -94,7 +94,7 @@ pub(crate) const MODEL: Form = Form::Kinds(&[
     ("resnet9", &[need("channels", Form::List(&Form::Whole, Some(4))), need("logit_scale", Form::Number)]),
 ]);
 
-const PIPELINE: Form = Form::Table(&[
+pub(crate) const PIPELINE: Form = Form::Table(&[
     need("stages", Form::List(&STAGE, None)),
     may("threads", Form::Whole),
     may("budget", Form::Size),

@@ -2,8 +2,8 @@
 
 use crate::error::complain;
 use crate::keys::suggest;
-use crate::schema::{DATA, Fault, FaultKind, Form, MODEL, NORMALIZE, PLAN, one_of};
-use crate::{DataPlan, ModelPlan, NormalizePlan, Plan, PlanError};
+use crate::schema::{DATA, Fault, FaultKind, Form, MODEL, PIPELINE, PLAN, one_of};
+use crate::{DataPlan, ModelPlan, PipelinePlan, Plan, PlanError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use toml::Value;
@@ -51,7 +51,7 @@ macro_rules! section {
 
 section!(DataPlan, DATA);
 section!(ModelPlan, MODEL);
-section!(NormalizePlan, NORMALIZE);
+section!(PipelinePlan, PIPELINE);
 
 fn section_to_toml<T: Serialize>(section: &T) -> String {
     let mut out = String::new();

@@ -219,7 +219,7 @@ fn full_plans() -> Vec<Plan> {
         StagePlan::Flip(FlipKind::Alternate),
         StagePlan::Jitter(JitterPlan { brightness: 0.1, contrast: 0.2, saturation: 0.3, hue: 0.4 }),
         StagePlan::Cutout(1),
-        StagePlan::Normalize(NormalizePlan { mean: vec![0.25], std: vec![1.0] }),
+        StagePlan::Normalize(crate::NormalizePlan { mean: vec![0.25], std: vec![1.0] }),
         StagePlan::Batch(3),
         StagePlan::Mixup(0.25),
         StagePlan::Cutmix(1.0),

@@ -5,7 +5,7 @@ use crate::{RecordError, replace_file};
 use safetensors::{Dtype, SafeTensors};
 use serde_json::{Value, json};
 use sooner_base::Shape;
-use sooner_plan::{DataPlan, ModelPlan, NormalizePlan, Plan, StagePlan};
+use sooner_plan::{DataPlan, ModelPlan, PipelinePlan, Plan, StagePlan};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
@@ -25,10 +25,8 @@ pub struct WeightsAbout {
     pub model: ModelPlan,
     /// What it was trained on.
     pub data: DataPlan,
-    /// How its input is normalised; none if the plan does not.
-    pub normalize: Option<NormalizePlan>,
-    /// Height and width that images are cut to, in the middle; none if the plan does not crop.
-    pub crop: Option<usize>,
+    /// How its input is made: the stages that give evaluation what training saw.
+    pub pipeline: PipelinePlan,
     /// The layouts of the tensors, in words.
     pub layouts: String,
 }
@@ -36,35 +34,21 @@ pub struct WeightsAbout {
 impl WeightsAbout {
     /// What a plan says of the weights that it trains.
     pub fn of(plan: &Plan, layouts: &str) -> WeightsAbout {
-        let normalize = plan.pipeline.stages.iter().find_map(|stage| match stage {
-            StagePlan::Normalize(normalize) => Some(normalize.clone()),
-            _ => None,
-        });
-        // Of several crops the last decides what the network sees.
-        let crop = plan.pipeline.stages.iter().rev().find_map(|stage| match stage {
-            StagePlan::Crop(crop) => Some(crop.size),
-            _ => None,
-        });
         let (workload, model, data) = (plan.name.clone(), plan.model.clone(), plan.data.clone());
-        WeightsAbout { workload, model, data, normalize, crop, layouts: layouts.to_string() }
+        let pipeline = still(&plan.pipeline);
+        WeightsAbout { workload, model, data, pipeline, layouts: layouts.to_string() }
     }
 
     /// Sorted by key.
     fn to_metadata(&self) -> BTreeMap<&'static str, String> {
-        let mut entries = BTreeMap::from([
+        BTreeMap::from([
             ("format", WEIGHTS_FORMAT.to_string()),
             ("workload", self.workload.clone()),
             ("model", self.model.to_toml()),
+            ("pipeline", self.pipeline.to_toml()),
             ("data", self.data.to_toml()),
             ("layouts", self.layouts.clone()),
-        ]);
-        if let Some(normalize) = &self.normalize {
-            entries.insert("normalize", normalize.to_toml());
-        }
-        if let Some(crop) = self.crop {
-            entries.insert("crop", crop.to_string());
-        }
-        entries
+        ])
     }
 
     fn from_metadata(
@@ -90,20 +74,32 @@ impl WeightsAbout {
             let place = place(key);
             move |e: sooner_plan::PlanError| RecordError::Plan { source: e.in_file(&place) }
         };
-        let normalize = entries.get("normalize").map(|text| NormalizePlan::parse(text)).transpose();
-        let crop = entries.get("crop").map(|text| {
-            let reason = format!("its metadata `crop` is `{text}`, which is no size");
-            text.parse().map_err(|_| RecordError::NotWeights { path: path.to_path_buf(), reason })
-        });
         Ok(Some(WeightsAbout {
             workload: entry("workload")?.clone(),
             model: ModelPlan::parse(entry("model")?).map_err(wrong("model"))?,
             data: DataPlan::parse(entry("data")?).map_err(wrong("data"))?,
-            normalize: normalize.map_err(wrong("normalize"))?,
-            crop: crop.transpose()?,
+            pipeline: PipelinePlan::parse(entry("pipeline")?).map_err(wrong("pipeline"))?,
             layouts: entry("layouts")?.clone(),
         }))
     }
+}
+
+/// The stages of a pipeline that decide what a network is given at evaluation. Threads and the budget decide no bits, so
+/// they must not show in a file whose bytes are compared.
+fn still(pipeline: &PipelinePlan) -> PipelinePlan {
+    let decides = |stage: &&StagePlan| {
+        matches!(
+            stage,
+            StagePlan::Resize(_)
+                | StagePlan::CenterCrop(_)
+                | StagePlan::RandomResizedCrop(_)
+                | StagePlan::Crop(_)
+                | StagePlan::Normalize(_)
+                | StagePlan::Batch(_)
+        )
+    };
+    let stages = pipeline.stages.iter().filter(decides).cloned().collect();
+    PipelinePlan { stages, threads: 0, budget: "1GiB".to_string(), ..pipeline.clone() }
 }
 
 /// A named tensor to be written.

@@ -52,7 +52,7 @@ fn the_header() {
     let bytes = fs::read(&path).unwrap();
     let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
     assert_eq!((length % 8, bytes.len()), (0, 8 + length + 4 * 7));
-    expect![[r#"{"__metadata__":{"data":"kind = \"shapes\"\nvalidation = 2000\n","format":"sooner-weights-1","layouts":"linear weight [I, O]","model":"kind = \"softmax\"\n","normalize":"mean = [0.5, 0.5, 0.5]\nstd = [0.25, 0.25, 0.25]\n","workload":"test"},"body.scale":{"dtype":"F32","shape":[],"data_offsets":[0,4]},"head.weight":{"dtype":"F32","shape":[2,3],"data_offsets":[4,28]}}"#]].assert_eq(std::str::from_utf8(&bytes[8..8 + length]).unwrap().trim_end());
+    expect![[r#"{"__metadata__":{"data":"kind = \"shapes\"\nvalidation = 2000\n","format":"sooner-weights-1","layouts":"linear weight [I, O]","model":"kind = \"softmax\"\n","pipeline":"stages = [\n  { normalize = { mean = [0.5, 0.5, 0.5], std = [0.25, 0.25, 0.25] } },\n  { batch = 64 },\n]\nthreads = 0\nbudget = \"1GiB\"\non_bad = \"fail\"\n","workload":"test"},"body.scale":{"dtype":"F32","shape":[],"data_offsets":[0,4]},"head.weight":{"dtype":"F32","shape":[2,3],"data_offsets":[4,28]}}"#]].assert_eq(std::str::from_utf8(&bytes[8..8 + length]).unwrap().trim_end());
 }
 
 #[test]
@@ -89,11 +89,15 @@ fn a_file_cut_anywhere_is_refused() {
 }
 
 #[test]
-fn the_last_crop_decides_the_input() {
+fn weights_know_how_their_input_is_made() {
     let mut plan = plan();
-    plan.set("pipeline.stages=[{crop={size=24,pad=0}},{crop={size=20,pad=0}},{batch=64}]").unwrap();
+    let stages = "[{shuffle=\"epoch\"},{crop={size=40,pad=4}},{flip=\"random\"},{batch=64}]";
+    plan.set(&format!("pipeline.stages={stages}")).unwrap();
     let about = WeightsAbout::of(&plan, "");
-    assert_eq!((about.crop, about.normalize.clone()), (Some(20), None));
+    plan.set("pipeline.threads=3").unwrap();
+    assert_eq!(WeightsAbout::of(&plan, ""), about, "threads decide no bits");
+    let kept: Vec<_> = [1, 3].map(|i| plan.pipeline.stages[i].clone()).to_vec();
+    assert_eq!(about.pipeline.stages, kept);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("weights.safetensors");
     write_weights(&path, &about, &[]).unwrap();

@@ -9,8 +9,8 @@ use sooner_base::{MonotonicClock, Seed};
 use sooner_engine::State;
 use sooner_models::Model;
 use sooner_pipeline::Evaluation;
-use sooner_plan::{CropPlan, OnBad, Padding, PipelinePlan, Split, StagePlan};
-use sooner_record::{WEIGHTS_FILE, Weights, WeightsAbout};
+use sooner_plan::Split;
+use sooner_record::{WEIGHTS_FILE, Weights};
 use sooner_train::{Evaluator, Programs};
 use std::process::ExitCode;
 
@@ -46,8 +46,8 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<ExitCode> {
         );
     }
 
-    let input = settle::input_shape(facts.image, about.crop);
-    let mut model = Model::new(&about.model, input, facts.classes)?;
+    let examples = Evaluation::new(&about.pipeline, splits.get(split).clone(), Evaluator::BATCH)?;
+    let mut model = Model::new(&about.model, examples.shape(), facts.classes)?;
     settle::check_model(&model)?;
     // The evaluation program declares every variable that weights hold.
     model.eval_program(1)?;
@@ -56,8 +56,7 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<ExitCode> {
         let var = model.vars().get(id);
         state.values[id.index()].copy_from_slice(weights.get(&var.name, &var.shape)?);
     }
-    let mut evaluator =
-        Evaluator::new(Evaluation::new(&still(about), splits.get(split).clone(), Evaluator::BATCH)?);
+    let mut evaluator = Evaluator::new(examples);
     let mut programs = Programs::new(model, engine.kernels, engine.pool.clone());
     let metrics = evaluator.run(&mut programs, &mut state)?;
     if args.json {
@@ -84,19 +83,5 @@ fn split(args: &EvalArgs) -> Result<Split, Failure> {
         Some(other) => {
             Err(Failure::usage("no such split", "--split", ["test, val or train", &format!("`{other}`"), ""]))
         }
-    }
-}
-
-/// The stages that evaluation needs: what training did to every image, without chance.
-fn still(about: &WeightsAbout) -> PipelinePlan {
-    let crop = about.crop.map(|size| StagePlan::Crop(CropPlan { size, pad: 0, padding: Padding::Zero }));
-    let normalize = about.normalize.clone().map(StagePlan::Normalize);
-    let batch = StagePlan::Batch(Evaluator::BATCH);
-    PipelinePlan {
-        stages: crop.into_iter().chain(normalize).chain([batch]).collect(),
-        threads: 0,
-        budget: "1GiB".to_string(),
-        on_bad: OnBad::Fail,
-        ..PipelinePlan::new(Vec::new())
     }
 }
