@@ -40,8 +40,8 @@ pub use pipeline::Pipeline;
 pub use recipe::Position;
 pub use sample::{Image, Source};
 pub use source::{
-    ImageFolder, Manifest, Memory, Notice, OwnSource, OwnSplits, PackOptions, PackedShard, Rate, ShardSet, Shards, TextWindows, Throttled,
-    find_own, load, pack,
+    ImageFolder, Manifest, Memory, Notice, OwnSource, OwnSplits, PackOptions, PackedShard, Rate, ShardSet,
+    Shards, TextWindows, Throttled, find_own, load, pack,
 };
 pub use source::{peek, published};
 pub use stream::Stream;

@@ -2,9 +2,7 @@
 
 use crate::{Dataset, DatasetInfo, Pipeline, PipelineError};
 use sooner_base::{Batch, ManualClock, Seed};
-use sooner_plan::{
-    CropPlan, FlipKind, NormalizePlan, Padding, PipelinePlan, ShuffleKind, Split, StagePlan,
-};
+use sooner_plan::{CropPlan, FlipKind, NormalizePlan, Padding, PipelinePlan, ShuffleKind, Split, StagePlan};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 

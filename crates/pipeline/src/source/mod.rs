@@ -193,6 +193,6 @@ fn split(plan: &DataPlan, mut raw: Raw, meter: Meter) -> Result<Splits, Pipeline
 }
 
 #[cfg(test)]
-mod tests;
-#[cfg(test)]
 mod archive_tests;
+#[cfg(test)]
+mod tests;
