@@ -15,20 +15,20 @@ use std::process::ExitCode;
 /// A complaint that the command line itself makes.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    complaint: Complaint,
+    complaint: Box<Complaint>,
     code: u8,
 }
 
 impl Failure {
     /// The user asked for something that does not exist or does not go together: exit code 2.
     pub(crate) fn usage(what: &str, place: &str, [expected, found, hint]: [&str; 3]) -> Failure {
-        let complaint = Complaint {
+        let complaint = Box::new(Complaint {
             what: what.to_string(),
             place: place.to_string(),
             expected: expected.to_string(),
             found: found.to_string(),
             hint: hint.to_string(),
-        };
+        });
         Failure { complaint, code: 2 }
     }
 
@@ -111,11 +111,11 @@ fn classify(error: &anyhow::Error) -> (Option<Complaint>, u8) {
 /// What one link of the chain can tell. Transparent errors pass over what they hold, so it is asked here.
 fn told(cause: &(dyn Error + 'static)) -> Option<(Complaint, u8)> {
     if let Some(failure) = cause.downcast_ref::<Failure>() {
-        return Some((failure.complaint.clone(), failure.code));
+        return Some(((*failure.complaint).clone(), failure.code));
     }
     if let Some(study) = cause.downcast_ref::<StudyError>() {
         let failure = Failure::study(study);
-        return Some((failure.complaint, failure.code));
+        return Some((*failure.complaint, failure.code));
     }
     if let Some(plan) = cause.downcast_ref::<PlanError>() {
         return Some((plan.complaint().clone(), 2));

@@ -106,7 +106,7 @@ fn the_quadratic_model_equals_its_reference_table() {
         let cells = json["cells"].as_array().expect("cells");
         assert_eq!(cells.len(), rows.len(), "{optimizer} {goal}");
         for row in &rows {
-            let is = |cell: &Value, key: &str, text: &str| cell[key].to_string() == text;
+            let is = |cell: &Value, key: &str, text: &str| text == format!("{}", cell[key]);
             let found = cells.iter().find(|cell| is(cell, "batch", row[0]) && is(cell, "echo", row[1]));
             let cell = found.expect("the cell");
             assert_eq!(cell["fresh_batches"].to_string(), row[2], "{optimizer} {goal} {row:?}");

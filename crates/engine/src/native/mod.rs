@@ -1,5 +1,5 @@
-//! The native CPU executor: programs are lowered to steps ([`lower`]), steps get memory ([`plan`]), and a run calls one
-//! kernel after the other, each on all threads. Kernels lie with their operations in [`crate::ops`]; what they share is
+//! The native CPU executor: programs are lowered to steps (`lower`), steps get memory (`plan`), and a run calls one
+//! kernel after the other, each on all threads. Kernels lie with their operations in `crate::ops`; what they share is
 //! here: threads, instruction sets, tiles of products, convolutions without im2col, sums over rows.
 //!
 //! **Invariant:** a run allocates nothing, its results do not depend on the number of threads, on timing or on what

@@ -12,6 +12,9 @@ const ARCHIVE: &str = "cifar-10-binary.tar.gz";
 /// The order in the authors' archive is not that of the names.
 const ORDER: [usize; 6] = [0, 3, 5, 4, 2, 1];
 
+/// Members of an archive: name and content.
+type Files = Vec<(String, Vec<u8>)>;
+
 fn file(number: usize, records: usize) -> Vec<u8> {
     let byte = |i: usize| match i % RECORD {
         0 => ((number + i / RECORD) % 10) as u8,
@@ -107,7 +110,7 @@ fn malformed_archives_are_refused() {
             assert_eq!(facts.classes, 10);
         }
     };
-    let changed = |change: &dyn Fn(&mut Vec<(String, Vec<u8>)>)| {
+    let changed = |change: &dyn Fn(&mut Files)| {
         let mut all = members(3);
         change(&mut all);
         gzip(&tar(&all))

@@ -154,7 +154,7 @@ fn packed_shards_hold_the_same_examples() {
         }
         let again = read(&plan(DataKind::Webdataset, to.path(), Some(16)), 1).unwrap();
         assert_eq!(again.train, back.train);
-        let error = pack(&[streamed.train.clone()], to.path(), options).unwrap_err();
+        let error = pack(std::slice::from_ref(&streamed.train), to.path(), options).unwrap_err();
         assert!(error.to_string().contains("nothing is ever overwritten"), "{error}");
     }
 }

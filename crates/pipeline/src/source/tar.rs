@@ -218,10 +218,9 @@ fn number(field: &[u8], offset: u64) -> Result<u64, TarError> {
     let wrong = || malformed(offset, "a number", format!("{:?}", String::from_utf8_lossy(field)));
     if field[0] & 0x80 != 0 {
         let (first, rest) = (u64::from(field[0] & 0x7f), &field[1..]);
-        let digits = std::iter::once(first).chain(rest.iter().map(|&byte| u64::from(byte)));
-        return digits
-            .fold(Some(0u64), |sum, byte| sum.and_then(|sum| sum.checked_mul(256)).map(|sum| sum + byte))
-            .ok_or_else(wrong);
+        let mut digits = std::iter::once(first).chain(rest.iter().map(|&byte| u64::from(byte)));
+        let number = digits.try_fold(0u64, |sum, byte| sum.checked_mul(256).map(|sum| sum + byte));
+        return number.ok_or_else(wrong);
     }
     let is_space = |byte: &u8| matches!(byte, b' ' | 0);
     let digits: Vec<u8> =
