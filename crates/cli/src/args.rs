@@ -17,6 +17,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Train a workload to its target.
     Train(TrainArgs),
+    /// Run a record's own plan again and say whether the bits agree.
+    Rerun(RerunArgs),
     /// Measure the update that `train` runs: examples/s, GFLOP/s, share of the machine's peak.
     Bench(BenchArgs),
     /// Evaluate the weights of a record.
@@ -118,6 +120,29 @@ pub(crate) struct TrainArgs {
     /// Folder of the record [default: runs/NAME-TIME]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
+    /// Start from the weights of a record or a weights file (fine-tuning)
+    #[arg(long, value_name = "RECORD|WEIGHTS")]
+    pub(crate) init: Option<PathBuf>,
+    /// With --init: variables whose names begin like this keep the network's own initial values; may be repeated
+    #[arg(long, value_name = "PREFIX", requires = "init")]
+    pub(crate) init_except: Vec<String>,
+    /// Go on with the run of this record; --target, --epochs (its end alone), --threads and --set pipeline.threads may
+    /// change with it
+    #[arg(long, value_name = "DIR")]
+    pub(crate) resume: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RerunArgs {
+    /// A record's folder
+    #[arg(value_name = "RECORD")]
+    pub(crate) record: PathBuf,
+    /// Keep the second run's record in this folder [default: nothing is kept]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Print exactly one JSON object on the last line of stdout
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -278,6 +303,7 @@ impl Command {
     pub(crate) fn json(&self) -> bool {
         match self {
             Command::Train(args) => args.plan.json,
+            Command::Rerun(args) => args.json,
             Command::Bench(args) => args.plan.json,
             Command::Eval(args) => args.json,
             Command::Workloads(args) => args.json,

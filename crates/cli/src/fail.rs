@@ -2,12 +2,13 @@
 
 use clap::error::ErrorKind;
 use serde_json::json;
+use sooner_engine::EngineError;
 use sooner_models::ModelError;
 use sooner_pipeline::PipelineError;
 use sooner_plan::{Complaint, PlanError};
 use sooner_record::RecordError;
 use sooner_study::{Fault, StudyError};
-use sooner_train::TrainError;
+use sooner_train::{Misfit, ResumeError, TrainError};
 use std::error::Error;
 use std::fmt;
 use std::process::ExitCode;
@@ -100,7 +101,8 @@ pub(crate) fn report(error: &anyhow::Error, json: bool) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// The error's five fields, if it has them, and its exit code: a plan that cannot be used is a usage error.
+/// The error's five fields, if it has them, and its exit code: what the user asked for and cannot be done is a usage
+/// error, what is wrong outside is not.
 fn classify(error: &anyhow::Error) -> (Option<Complaint>, u8) {
     match error.chain().find_map(told) {
         Some((complaint, code)) => (Some(complaint), code),
@@ -127,14 +129,25 @@ fn told(cause: &(dyn Error + 'static)) -> Option<(Complaint, u8)> {
         return Some((record.complaint(), 1));
     }
     if let Some(model) = cause.downcast_ref::<ModelError>() {
-        return model_told(model);
+        return Some(model_told(model));
+    }
+    if let Some(engine) = cause.downcast_ref::<EngineError>() {
+        return Some(engine_told(engine));
+    }
+    if let Some(misfit) = cause.downcast_ref::<Misfit>() {
+        return Some((misfit.complaint(), 1));
+    }
+    if let Some(resume) = cause.downcast_ref::<ResumeError>() {
+        return Some(resume_told(resume));
     }
     match cause.downcast_ref::<TrainError>()? {
         TrainError::Plan(plan) => Some((plan.complaint().clone(), 2)),
         TrainError::Pipeline(pipeline) => Some(pipeline_told(pipeline)),
         TrainError::Record(record) => Some((record.complaint(), 1)),
-        TrainError::Model(model) => model_told(model),
-        _ => None,
+        TrainError::Model(model) => Some(model_told(model)),
+        TrainError::Engine(engine) => Some(engine_told(engine)),
+        TrainError::Misfit(misfit) => Some((misfit.complaint(), 1)),
+        TrainError::Resume(resume) => Some(resume_told(resume)),
     }
 }
 
@@ -151,8 +164,11 @@ fn pipeline_told(error: &PipelineError) -> (Complaint, u8) {
 }
 
 /// Sizes of the plan that do not fit together.
-fn model_told(error: &ModelError) -> Option<(Complaint, u8)> {
-    let ModelError::Input { model, input, source } = error else { return None };
+fn model_told(error: &ModelError) -> (Complaint, u8) {
+    let (model, input, source) = match error {
+        ModelError::Input { model, input, source } => (model, input, source),
+        ModelError::Engine(error) => return engine_told(error),
+    };
     let complaint = Complaint {
         what: "network cannot take its input".to_string(),
         place: "model".to_string(),
@@ -160,5 +176,73 @@ fn model_told(error: &ModelError) -> Option<(Complaint, u8)> {
         found: source.to_string(),
         hint: "change the model's sizes, or crop or pad the images".to_string(),
     };
-    Some((complaint, 2))
+    (complaint, 2)
+}
+
+fn resume_told(error: &ResumeError) -> (Complaint, u8) {
+    let code = if matches!(error, ResumeError::Over { .. }) { 2 } else { 1 };
+    (error.complaint(), code)
+}
+
+fn engine_told(error: &EngineError) -> (Complaint, u8) {
+    let (place, expected, found) = match error {
+        EngineError::Shapes { op, expected, found } => {
+            (op.to_string(), expected.to_string(), format!("shapes {found:?}"))
+        }
+        EngineError::Size { what, expected, found } => {
+            (what.clone(), format!("{expected} values"), format!("{found}"))
+        }
+        EngineError::Label { example, label, classes } => {
+            (format!("example {example} of a batch"), format!("a label below {classes}"), label.to_string())
+        }
+        EngineError::Kernels { wanted } => {
+            ("engine".to_string(), "kernels that this machine can execute".to_string(), wanted.to_string())
+        }
+        other => ("engine".to_string(), "a program that can be built".to_string(), other.to_string()),
+    };
+    (*Failure::world("engine cannot run this", &place, [&expected, &found, ""]).complaint, 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    /// Every kind of error tells all five fields, also below a context, and has its exit code.
+    fn check(error: impl Into<anyhow::Error>, code: u8) {
+        let error = error.into().context("while training");
+        let (complaint, found) = classify(&error);
+        let complaint = complaint.expect("five fields");
+        assert_eq!(found, code, "{complaint}");
+        let fields = [&complaint.what, &complaint.place, &complaint.expected, &complaint.found];
+        assert!(fields.iter().all(|field| !field.is_empty()), "{complaint:?}");
+    }
+
+    #[test]
+    fn errors_tell_five_fields() {
+        let plan_error = || sooner_plan::Plan::parse("name = 1").unwrap_err();
+        let missing = || RecordError::NoRecord { folder: PathBuf::from("runs/x"), file: "plan.toml" };
+        let engine = || EngineError::Kernels { wanted: "avx512" };
+        check(plan_error(), 2);
+        check(TrainError::Plan(plan_error()), 2);
+        check(PipelineError::Plan(plan_error()), 2);
+        check(TrainError::Pipeline(PipelineError::Plan(plan_error())), 2);
+        check(PipelineError::Panicked { batch: 3, message: "m".into() }, 1);
+        check(missing(), 1);
+        check(TrainError::Record(missing()), 1);
+        check(engine(), 1);
+        check(TrainError::Model(ModelError::Engine(engine())), 1);
+        let shapes = EngineError::Shapes { op: "conv2d", expected: "[N, H, W, C]", found: vec![] };
+        check(ModelError::Input { model: "resnet8", input: [1, 1, 1].into(), source: shapes }, 2);
+        check(ResumeError::Over { end: 1.0, at: 2.0 }, 2);
+        check(TrainError::Resume(ResumeError::Place { expected: (0, 1), found: (1, 0) }), 1);
+        let misfit = Misfit {
+            path: PathBuf::from("w"),
+            missing: vec!["a".into()],
+            extra: vec![],
+            shapes: vec![],
+            unmatched: vec![],
+        };
+        check(TrainError::Misfit(misfit), 1);
+    }
 }

@@ -8,6 +8,7 @@ use sooner_record::{FORMAT, Header, Machine};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Cores this process may use.
 pub(crate) fn cores() -> usize {
@@ -28,6 +29,16 @@ pub(crate) fn memory() -> Option<u64> {
     total.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
+/// The kernels of this name, if this machine executes them.
+pub(crate) fn kernels(name: &str) -> Option<Kernels> {
+    Kernels::available().into_iter().find(|kernels| kernels.name() == name)
+}
+
+/// Seconds since 1970, by the system's calendar.
+pub(crate) fn unix_seconds() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64())
+}
+
 /// A UTC time for folder names: `YYYYMMDD-HHMMSS`.
 pub(crate) fn timestamp(unix: f64) -> String {
     let time = jiff::Timestamp::from_second(unix as i64).unwrap_or_default();
@@ -43,8 +54,13 @@ pub(crate) struct Engine {
 impl Engine {
     /// The engine that a resolved plan asks for.
     pub(crate) fn new(threads: usize) -> Engine {
+        Engine::with_kernels(threads, Kernels::Auto)
+    }
+
+    /// The same with kernels that this machine is known to execute.
+    pub(crate) fn with_kernels(threads: usize, kernels: Kernels) -> Engine {
         let threads = NonZeroUsize::new(threads).unwrap_or(NonZeroUsize::MIN);
-        Engine { pool: Arc::new(Pool::new(threads)), kernels: Kernels::Auto }
+        Engine { pool: Arc::new(Pool::new(threads)), kernels }
     }
 
     /// The arithmetic peak of exactly these threads.
@@ -52,9 +68,12 @@ impl Engine {
         measure_peak(&self.pool, clock)
     }
 
-    /// What `Auto` comes to here.
+    /// What the kernels come to here.
     pub(crate) fn kernel_name(&self) -> &'static str {
-        Kernels::available().last().map_or("portable", |k| k.name())
+        match self.kernels {
+            Kernels::Auto => Kernels::available().last().map_or("portable", |k| k.name()),
+            chosen => chosen.name(),
+        }
     }
 
     /// The first line of a run's log.

@@ -4,10 +4,12 @@
 mod out;
 
 mod args;
+mod closing;
 mod commands;
 mod fail;
 mod machine;
 mod progress;
+mod ready;
 mod settle;
 mod study;
 mod version;
@@ -32,6 +34,7 @@ fn main() -> ExitCode {
 fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Train(args) => commands::train::run(&args),
+        Command::Rerun(args) => commands::rerun::run(&args),
         Command::Bench(args) => commands::bench::run(&args),
         Command::Eval(args) => commands::eval::run(&args),
         Command::Workloads(args) => commands::workloads::run(&args),

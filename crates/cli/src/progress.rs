@@ -50,7 +50,11 @@ impl Observer for Bar {
             self.bar.set_prefix(format!("{} left", duration(progress.seconds_left.0)));
             self.bar.set_position(progress.updates.0);
         }
-        if self.interrupted.load(Ordering::Relaxed) { Control::Stop } else { Control::Continue }
+        if self.interrupted() { Control::Stop } else { Control::Continue }
+    }
+
+    fn interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
     }
 }
 

@@ -6,6 +6,7 @@ use crate::machine;
 use sooner_models::{DEFAULT_WORKLOAD, Model, Workload, workload, workloads};
 use sooner_pipeline::Splits;
 use sooner_plan::{DataFacts, Plan, Setting};
+use sooner_record::WEIGHTS_FILE;
 use std::path::Path;
 
 /// The built-in workload of this name, or an error that names the nearest.
@@ -59,6 +60,14 @@ pub(crate) fn train_plan(args: &TrainArgs) -> anyhow::Result<Plan> {
     if let Some(seed) = args.seed {
         more.push(Setting::option("--seed", "seed", &seed.to_string()));
     }
+    if let Some(path) = &args.init {
+        let file = if path.is_dir() { path.join(WEIGHTS_FILE) } else { path.clone() };
+        more.push(Setting::option("--init", "run.init.weights", &quoted(&absolute(&file))));
+    }
+    if !args.init_except.is_empty() {
+        let list = args.init_except.iter().map(|prefix| quoted(prefix)).collect::<Vec<_>>().join(", ");
+        more.push(Setting::option("--init-except", "run.init.except", &format!("[{list}]")));
+    }
     let Some(epochs) = args.epochs else { return plan(&args.plan, &more) };
     // Stretching moves the schedule's horizon along with it; said here, before that is found wrong for it.
     if !(epochs.is_finite() && epochs > 0.0) {
@@ -87,7 +96,7 @@ fn sets_length(setting: &str) -> bool {
     within || ["schedule.horizon", "schedule.decay_updates"].contains(&key.trim())
 }
 
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     toml::Value::String(text.to_string()).to_string()
 }
 

@@ -165,6 +165,8 @@ pub struct Tensor {
 pub struct Weights {
     /// The file.
     pub path: PathBuf,
+    /// CRC-32 of the whole file.
+    pub crc32: u32,
     /// What it says about itself; none if another program wrote it.
     pub about: Option<WeightsAbout>,
     /// Its tensors by name.
@@ -191,7 +193,7 @@ impl Weights {
             let shape = Shape::new(view.shape());
             tensors.insert(name.to_string(), Tensor { shape, values });
         }
-        Ok(Weights { path: path.to_path_buf(), about, tensors })
+        Ok(Weights { path: path.to_path_buf(), crc32: crc32fast::hash(&bytes), about, tensors })
     }
 
     /// The values of a tensor that must be there and have this shape.

@@ -33,9 +33,23 @@ impl Evaluator {
 
     /// Loss (no smoothing), error and accuracy over the split. Panics if it is empty.
     pub fn run(&mut self, programs: &mut Programs, state: &mut State) -> Result<Metrics, TrainError> {
+        let metrics = self.run_unless(programs, state, &|| false)?;
+        Ok(metrics.expect("nothing breaks it off"))
+    }
+
+    /// The same, but for nothing once `interrupted` says so between two batches.
+    pub fn run_unless(
+        &mut self,
+        programs: &mut Programs,
+        state: &mut State,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Option<Metrics>, TrainError> {
         self.examples.rewind();
         let (mut loss, mut correct, mut count) = (0.0, 0, 0);
         while let Some(batch) = self.examples.next_batch()? {
+            if interrupted() {
+                return Ok(None);
+            }
             let native = programs.eval(batch.len())?;
             native.run(
                 state,
@@ -45,6 +59,6 @@ impl Evaluator {
             correct += native.output(1)[0] as u64;
             count += batch.len() as u64;
         }
-        Ok(Metrics::from_sums(self.examples.data().info().split, loss, correct, count))
+        Ok(Some(Metrics::from_sums(self.examples.data().info().split, loss, correct, count)))
     }
 }

@@ -1,10 +1,12 @@
 //! What a run is given, and what its observer is told.
 
-use crate::Stopwatch;
+use crate::{Checkpoints, Stopwatch};
 use sooner_base::{Clock, Epochs, Seconds, Updates};
 use sooner_engine::native::{Kernels, Pool};
+use sooner_models::Model;
 use sooner_pipeline::Splits;
 use sooner_plan::{DataFacts, Plan};
+use sooner_record::{Checkpoint, Evaluation, Weights};
 use std::sync::Arc;
 
 /// What a run is given.
@@ -15,6 +17,10 @@ pub struct Job<'a> {
     pub facts: DataFacts,
     /// The data, loaded.
     pub splits: &'a Splits,
+    /// What its weights start from, and where in its course it starts.
+    pub start: Start,
+    /// When to write checkpoints.
+    pub checkpoints: Checkpoints,
     /// The engine's threads.
     pub pool: Arc<Pool>,
     /// The engine's kernels.
@@ -23,8 +29,22 @@ pub struct Job<'a> {
     pub peak_gflops: f64,
     /// Time.
     pub clock: Arc<dyn Clock>,
-    /// Started when the plan was resolved; loading is on it already, as preparation.
+    /// Started when the plan was resolved; loading is on it already, as preparation. A resumed run's goes on from its
+    /// checkpoint.
     pub watch: Stopwatch,
+}
+
+/// Where a run starts.
+#[derive(Debug, Default)]
+pub struct Start {
+    /// The network, where the program brings its own; else the plan names it.
+    pub model: Option<Model>,
+    /// The weights that the plan's `run.init` names, read.
+    pub weights: Option<Weights>,
+    /// A checkpoint of this plan. The plan may differ from the checkpoint's in the keys of [`crate::MAY_CHANGE`].
+    pub checkpoint: Option<Checkpoint>,
+    /// The evaluations up to the checkpoint, so that another target can be judged by them.
+    pub evaluations: Vec<Evaluation>,
 }
 
 /// What an observer is told after each update.
@@ -59,4 +79,10 @@ pub enum Control {
 pub trait Observer {
     /// Called after every update, on the trainer's thread: the time it takes is the run's.
     fn observe(&mut self, progress: &Progress<'_>) -> Control;
+
+    /// Asked before the first update and between the batches of an evaluation: whether the run is to end as
+    /// interrupted now. An evaluation that is broken off is made anew when the run is resumed.
+    fn interrupted(&self) -> bool {
+        false
+    }
 }

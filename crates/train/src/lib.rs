@@ -1,17 +1,26 @@
-//! The training loop: batches from the pipeline, updates on the engine, evaluations at the plan's points, and an honest
-//! account of time. **Invariant:** nothing here prints, and time is an argument.
+//! The training loop: batches from the pipeline, updates on the engine, evaluations at the plan's points, checkpoints
+//! that a killed run goes on from with the same bits, and an honest account of time. **Invariant:** nothing here prints,
+//! and time is an argument.
 
 mod evaluate;
 mod job;
+mod pacing;
 mod programs;
+mod restore;
+mod resume;
 mod run;
 mod stopwatch;
+mod telling;
 
 pub use evaluate::Evaluator;
-pub use job::{Control, Job, Observer, Progress};
+pub use job::{Control, Job, Observer, Progress, Start};
+pub use pacing::Checkpoints;
 pub use programs::{Programs, UpdateOutcome};
-pub use run::{LAYOUTS, train};
+pub use restore::{Misfit, start_from};
+pub use resume::{MAY_CHANGE, ResumeError, check_resumable};
+pub use run::train;
 pub use stopwatch::{Phase, Stopwatch};
+pub use telling::LAYOUTS;
 
 use sooner_engine::EngineError;
 use sooner_models::ModelError;
@@ -37,4 +46,10 @@ pub enum TrainError {
     /// The record.
     #[error(transparent)]
     Record(#[from] RecordError),
+    /// Weights or a checkpoint of another network.
+    #[error(transparent)]
+    Misfit(#[from] Misfit),
+    /// A checkpoint that this plan cannot go on from.
+    #[error(transparent)]
+    Resume(#[from] ResumeError),
 }

@@ -47,6 +47,11 @@ impl Programs {
         &self.model
     }
 
+    /// The kernels that run, by name: what `Auto` came to, once an update is compiled.
+    pub fn kernel_name(&self) -> &'static str {
+        self.updates.first().map_or(self.kernels.name(), |update| update.native.kernels())
+    }
+
     /// Compiles the updates for these batch sizes and returns all variables, the optimiser's included.
     pub fn compile(&mut self, batches: &[usize], optimizer: &OptimizerPlan) -> Result<Vars, TrainError> {
         for batch in batches {

@@ -1,149 +1,227 @@
 //! The loop. What is inside the training clock is visible here: every phase of the stopwatch is entered by name.
 
+use crate::pacing::Pacer;
 use crate::programs::UpdateOutcome;
-use crate::{Control, Evaluator, Job, Observer, Phase, Programs, Progress, TrainError};
-use sooner_base::{Epochs, Examples, FreshExamples, Seconds, Updates};
-use sooner_engine::State;
+use crate::resume::check_resumable;
+use crate::telling::SinceLog;
+use crate::{
+    Control, Evaluator, Job, Observer, Phase, Programs, ResumeError, TrainError, restore, start_from,
+};
+use sooner_base::{Bytes, Seconds, Updates};
+use sooner_engine::{State, Vars};
 use sooner_models::Model;
 use sooner_pipeline::{Pipeline, Position as Place};
-use sooner_plan::{Metric, Pace, Stop, Target};
+use sooner_plan::{EvaluationPoints, Metric, Pace, Stop, Target};
 use sooner_record::{
-    Ceiling, Evaluation, Line, Metrics, Position, Progress as ProgressLine, RunWriter, Status, Summary,
-    TensorRef, WeightsAbout, write_weights,
+    CHECKPOINT_FILE, Divergence, Evaluation, LossAt, Metrics, Position, RunWriter, Status, Summary,
 };
 use std::collections::BTreeMap;
 
-/// Seconds of the training clock between two progress lines of a record.
-const PROGRESS_SECONDS: f64 = 1.0;
-
-/// How tensors lie in weight files; in their metadata.
-pub const LAYOUTS: &str = "row-major f32; images [N, H, W, C]; convolution weights [KH, KW, C, K]; linear weights [I, O], \
-     inputs flattened from [H, W, C]; NAME.running is [2, C]: mean, then variance";
-
 /// Trains as the plan says, writes the record, and returns what came of it. Divergence, an ended budget and an
 /// interruption are results, not errors.
+///
+/// Given a checkpoint it goes on from there, and what it then writes is what a run that was never stopped would have:
+/// the same weights, to the bit.
 pub fn train(
-    job: Job<'_>,
+    mut job: Job<'_>,
     writer: &mut RunWriter,
     observer: &mut dyn Observer,
 ) -> Result<Summary, TrainError> {
     let train = job.splits.train.clone();
     let pipeline = Pipeline::new(&job.plan.pipeline, train, job.plan.seed, job.clock.clone())?;
-    let model = Model::new(&job.plan.model, pipeline.shape(), job.facts.classes)?;
-    let target = job.plan.target()?;
-    let metric = target.as_ref().map_or(Metric::Accuracy, |t| t.metric);
-    let run = Run {
-        pace: job.plan.pace(job.facts.train_examples),
-        total: job.plan.total_updates(job.facts.train_examples).0,
-        flops_per_example: model.flops_per_example()?,
-        metric_name: format!("{}.{metric}", job.plan.evaluation_split()),
-        metric,
-        target,
-        job,
-        writer,
-        updates: 0,
-        examples: 0,
-        fresh: 0,
-        since_log: SinceLog::default(),
-        best: None,
-        last: None,
-        reached_at: None,
+    let model = match job.start.model.take() {
+        Some(model) => model,
+        None => Model::new(&job.plan.model, pipeline.shape(), job.facts.classes)?,
     };
-    run.go(model, &pipeline, observer)
+    let mut run = Run::new(job, writer, model.flops_per_example()?)?;
+    let mut machinery = run.build(model, &pipeline)?;
+    let status = run.go(&mut machinery, observer)?;
+    run.end(status, &mut machinery)
 }
 
 /// One run in progress.
-struct Run<'a, 'w> {
-    job: Job<'a>,
-    writer: &'w mut RunWriter,
-    pace: Pace,
+pub(crate) struct Run<'a, 'w> {
+    pub(crate) job: Job<'a>,
+    pub(crate) writer: &'w mut RunWriter,
+    pub(crate) pace: Pace,
     /// Updates until the run's end.
-    total: u64,
-    flops_per_example: u64,
-    target: Option<Target>,
+    pub(crate) total: u64,
+    pub(crate) flops_per_example: u64,
+    pub(crate) points: EvaluationPoints,
+    pub(crate) target: Option<Target>,
     /// What the target names; accuracy without a target.
-    metric: Metric,
-    metric_name: String,
-    updates: u64,
+    pub(crate) metric: Metric,
+    pub(crate) metric_name: String,
+    pub(crate) updates: u64,
     /// Examples that went into them, and those of them that were read afresh: an echo stage makes the two differ.
-    examples: u64,
-    fresh: u64,
-    since_log: SinceLog,
-    best: Option<Metrics>,
-    last: Option<Metrics>,
-    reached_at: Option<Position>,
+    pub(crate) examples: u64,
+    pub(crate) fresh: u64,
+    /// Whether the evaluation that is due after this many updates, if one is, has been made.
+    pub(crate) evaluated: bool,
+    pub(crate) since_log: SinceLog,
+    pub(crate) best: Option<Metrics>,
+    pub(crate) last: Option<Metrics>,
+    pub(crate) reached_at: Option<Position>,
+    pub(crate) last_finite: Option<LossAt>,
+    pub(crate) diverged: Option<Divergence>,
+    /// Busy seconds of stages in earlier processes.
+    pub(crate) stages_before: BTreeMap<String, Seconds>,
+    pub(crate) pacer: Pacer,
+    /// The update of the last checkpoint on disk.
+    pub(crate) kept: Option<u64>,
 }
 
-/// What happened since the last progress line.
-#[derive(Default)]
-struct SinceLog {
-    training: f64,
-    examples: u64,
-    updates: u64,
-    loss: f64,
+/// What a run works with: everything compiled and filled before its first update.
+pub(crate) struct Machinery<'p> {
+    pub(crate) pipeline: &'p Pipeline,
+    pub(crate) programs: Programs,
+    pub(crate) vars: Vars,
+    pub(crate) state: State,
+    evaluator: Evaluator,
 }
 
-impl Run<'_, '_> {
-    fn go(
-        mut self,
-        model: Model,
-        pipeline: &Pipeline,
-        observer: &mut dyn Observer,
-    ) -> Result<Summary, TrainError> {
+impl<'a, 'w> Run<'a, 'w> {
+    fn new(
+        job: Job<'a>,
+        writer: &'w mut RunWriter,
+        flops_per_example: u64,
+    ) -> Result<Run<'a, 'w>, TrainError> {
+        let target = job.plan.target()?;
+        let metric = target.as_ref().map_or(Metric::Accuracy, |t| t.metric);
+        let pacer = Pacer::new(job.checkpoints, Bytes(0));
+        Ok(Run {
+            pace: job.plan.pace(job.facts.train_examples),
+            total: job.plan.total_updates(job.facts.train_examples).0,
+            flops_per_example,
+            points: job.plan.evaluation_points(&job.facts),
+            metric_name: format!("{}.{metric}", job.plan.evaluation_split()),
+            metric,
+            target,
+            job,
+            writer,
+            updates: 0,
+            examples: 0,
+            fresh: 0,
+            evaluated: false,
+            since_log: SinceLog::default(),
+            best: None,
+            last: None,
+            reached_at: None,
+            last_finite: None,
+            diverged: None,
+            stages_before: BTreeMap::new(),
+            pacer,
+            kept: None,
+        })
+    }
+
+    /// Compiles programs and gives every variable its value: the network's own, given weights', or a checkpoint's.
+    fn build<'p>(&mut self, model: Model, pipeline: &'p Pipeline) -> Result<Machinery<'p>, TrainError> {
         let plan = self.job.plan;
-        let splits = self.job.splits;
-        let horizon = plan.horizon_updates(self.job.facts.train_examples).0;
-        let points = plan.evaluation_points(&self.job.facts);
         let mut programs = Programs::new(model, self.job.kernels, self.job.pool.clone());
         let vars = programs.compile(&self.batch_sizes(), &plan.optimizer)?;
         let mut state = State::init(&vars, plan.seed);
-        let split = plan.evaluation_split();
-        let mut evaluator = Evaluator::new(pipeline.evaluation(splits.get(split).clone(), Evaluator::BATCH)?);
+        if let Some(weights) = self.job.start.weights.take() {
+            let except = plan.run.init.as_ref().map_or(&[][..], |init| &init.except);
+            start_from(&vars, &mut state, &weights, except)?;
+        }
+        self.take_up(&vars, &mut state, pipeline)?;
+        self.pacer = Pacer::new(
+            self.job.checkpoints,
+            Bytes(4 * state.values.iter().map(|v| v.len() as u64).sum::<u64>()),
+        );
+        let examples = self.job.splits.get(plan.evaluation_split()).clone();
+        let mut evaluator = Evaluator::new(pipeline.evaluation(examples, Evaluator::BATCH)?);
         evaluator.compile(&mut programs)?;
-        let mut stream = pipeline.stream(Place::default());
+        Ok(Machinery { pipeline, programs, vars, state, evaluator })
+    }
 
-        let mut status = None;
+    /// Takes up the thread where a checkpoint left it.
+    fn take_up(&mut self, vars: &Vars, state: &mut State, pipeline: &Pipeline) -> Result<(), TrainError> {
+        let Some(checkpoint) = self.job.start.checkpoint.take() else { return Ok(()) };
+        let (about, plan) = (checkpoint.about, self.job.plan);
+        check_resumable(plan, &about)?;
+        let updates = about.position.updates.0;
+        if updates > self.total {
+            return Err(ResumeError::Over { end: plan.run.epochs, at: about.position.epochs.0 }.into());
+        }
+        let place = place_after(updates, pipeline);
+        let expected = (place.epoch, place.batch);
+        if about.next != expected {
+            return Err(ResumeError::Place { expected, found: about.next }.into());
+        }
+        restore::restore(vars, state, &checkpoint.tensors, &self.writer.folder().join(CHECKPOINT_FILE))?;
+        self.updates = updates;
+        (self.examples, self.fresh) = (about.position.examples.0, about.position.fresh_examples.0);
+        self.kept = Some(updates);
+        self.since_log = SinceLog::starting(&about.position);
+        self.stages_before = about.stages;
+        self.last_finite = about.last_finite;
+        if about.plan.run.target == plan.run.target {
+            self.evaluated = about.evaluated;
+            (self.best, self.last, self.reached_at) = (about.best, about.last, about.reached_at);
+        } else {
+            self.judge_again(Updates(updates));
+        }
+        Ok(())
+    }
+
+    /// Sees the evaluations made so far with the eyes of another target.
+    fn judge_again(&mut self, now: Updates) {
+        let split = self.job.plan.evaluation_split();
+        for Evaluation { at, metrics, .. } in std::mem::take(&mut self.job.start.evaluations) {
+            if metrics.split == split && at.updates <= now {
+                self.see(metrics, at);
+                self.evaluated = at.updates == now;
+            }
+        }
+    }
+
+    fn go(
+        &mut self,
+        m: &mut Machinery<'_>,
+        observer: &mut dyn Observer,
+    ) -> Result<Option<Status>, TrainError> {
+        let plan = self.job.plan;
+        let horizon = plan.horizon_updates(self.job.facts.train_examples).0;
+        // Resumed, the run may be where an evaluation is still to be made, or meet a target that is another now.
+        let mut status = self.met_now(self.last.filter(|_| self.evaluated));
+        if status.is_none() {
+            status = self.evaluate(m, observer)?;
+        }
+        if status.is_none() && self.updates < self.total && observer.interrupted() {
+            status = Some(Status::Interrupted);
+        }
+        if status.is_some() || self.updates == self.total {
+            return Ok(status);
+        }
+        let mut stream = m.pipeline.stream(place_after(self.updates, m.pipeline));
         while self.updates < self.total && status.is_none() {
             self.job.watch.enter(Phase::Wait);
             let batch = stream.next().expect("a stream over all epochs does not end")?;
             self.job.watch.enter(Phase::Train);
             let rate = plan.schedule.learning_rate(self.updates, horizon);
-            let outcome = programs.run_update(&mut state, &batch, plan, rate)?;
+            let outcome = m.programs.run_update(&mut m.state, &batch, plan, rate)?;
             self.examples += batch.len() as u64;
             self.fresh += batch.fresh as u64;
-            pipeline.recycle(batch);
-            self.updates += 1;
+            m.pipeline.recycle(batch);
+            (self.updates, self.evaluated) = (self.updates + 1, false);
             self.job.watch.enter(Phase::Log);
-            let diverged = !outcome.loss.is_finite();
-            if diverged {
-                status = Some(Status::Diverged);
-            }
-            self.note(outcome, rate, diverged)?;
-            if !diverged && points.is_due(Updates(self.updates)) {
-                pipeline.pause();
-                self.job.watch.enter(Phase::Evaluate);
-                let metrics = evaluator.run(&mut programs, &mut state)?;
-                self.job.watch.enter(Phase::Log);
-                status = self.judge(metrics)?;
-                pipeline.resume();
+            status = self.guard(outcome);
+            self.note(outcome, rate, status.is_some())?;
+            if status.is_none() {
+                status = self.evaluate(m, observer)?;
             }
             if observer.observe(&self.progress(outcome)) == Control::Stop && status.is_none() {
                 status = Some(Status::Interrupted);
             }
+            let watch = &self.job.watch;
+            let due = self.pacer.is_due(Updates(self.updates), watch.spent(Phase::Checkpoint), watch.wall());
+            if due && status.is_none() && self.updates < self.total {
+                self.checkpoint(m)?;
+            }
         }
-        drop(stream);
-
-        self.job.watch.enter(Phase::Checkpoint);
-        self.save_weights(&programs, &state)?;
-        self.job.watch.enter(Phase::Log);
-        let mut stages = BTreeMap::new();
-        stages.insert("read".to_string(), splits.read.busy);
-        stages.insert("decode".to_string(), splits.decode.busy);
-        for (name, stats) in pipeline.stats() {
-            stages.insert(name.to_string(), stats.busy);
-        }
-        let ended = if self.target.is_some() { Status::Budget } else { Status::Done };
-        self.finish(status.unwrap_or(ended), stages)
+        Ok(status)
     }
 
     /// The batch sizes that updates will have: the plan's, and that of the last batch of an epoch where it is smaller.
@@ -157,124 +235,108 @@ impl Run<'_, '_> {
         sizes
     }
 
-    /// Adds an update to what the next progress line says, and writes that line when it is time.
-    fn note(&mut self, outcome: UpdateOutcome, learning_rate: f64, now: bool) -> Result<(), TrainError> {
-        let at = self.position();
-        self.since_log.updates += 1;
-        self.since_log.loss += outcome.loss;
-        let seconds = at.training_seconds.0 - self.since_log.training;
-        if now || seconds >= PROGRESS_SECONDS {
-            let examples = at.examples.0 - self.since_log.examples;
-            let line = ProgressLine {
-                at,
-                loss: self.since_log.loss / self.since_log.updates as f64,
-                learning_rate,
-                examples_per_second: examples as f64 / seconds,
-            };
-            self.writer.append(&Line::Progress(line))?;
-            self.since_log =
-                SinceLog { training: at.training_seconds.0, examples: at.examples.0, updates: 0, loss: 0.0 };
+    /// Whether the last update's loss is one that the plan accepts.
+    fn guard(&mut self, outcome: UpdateOutcome) -> Option<Status> {
+        let updates = Updates(self.updates);
+        let trips = self.job.plan.run.guard.trips(outcome.loss);
+        if trips {
+            self.diverged = Some(Divergence { updates, loss: outcome.loss, last_finite: self.last_finite });
         }
-        Ok(())
+        if outcome.loss.is_finite() {
+            self.last_finite = Some(LossAt { updates, loss: outcome.loss });
+        }
+        trips.then_some(Status::Diverged)
     }
 
-    /// Records an evaluation and says whether it ends the run.
-    fn judge(&mut self, metrics: Metrics) -> Result<Option<Status>, TrainError> {
-        let met = self.target.as_ref().is_some_and(|target| metrics.meets(target));
+    /// Makes the evaluation that is due now, if one is, and says whether it ends the run.
+    fn evaluate(
+        &mut self,
+        m: &mut Machinery<'_>,
+        observer: &dyn Observer,
+    ) -> Result<Option<Status>, TrainError> {
+        if self.evaluated || !self.points.is_due(Updates(self.updates)) {
+            return Ok(None);
+        }
+        m.pipeline.pause();
+        self.job.watch.enter(Phase::Evaluate);
+        let interrupted = || observer.interrupted();
+        let metrics = m.evaluator.run_unless(&mut m.programs, &mut m.state, &interrupted)?;
+        self.job.watch.enter(Phase::Log);
+        let Some(metrics) = metrics else { return Ok(Some(Status::Interrupted)) };
+        self.evaluated = true;
         let at = self.position();
-        self.writer.append(&Line::Evaluation(Evaluation { at, metrics, met }))?;
+        self.note_evaluation(at, metrics)?;
+        self.see(metrics, at);
+        m.pipeline.resume();
+        if self.job.plan.run.guard.trips(metrics.loss) {
+            let (updates, last_finite) = (at.updates, self.last_finite);
+            self.diverged = Some(Divergence { updates, loss: metrics.loss, last_finite });
+            return Ok(Some(Status::Diverged));
+        }
+        Ok(self.met_now(Some(metrics)))
+    }
+
+    /// Keeps an evaluation in mind.
+    fn see(&mut self, metrics: Metrics, at: Position) {
         let value = metrics.get(self.metric);
         if self.best.is_none_or(|best| self.metric.is_better(value, best.get(self.metric))) {
             self.best = Some(metrics);
         }
         self.last = Some(metrics);
-        if met && self.reached_at.is_none() {
+        if self.reached_at.is_none() && self.target.as_ref().is_some_and(|target| metrics.meets(target)) {
             self.reached_at = Some(at);
         }
-        if !metrics.loss.is_finite() {
-            return Ok(Some(Status::Diverged));
-        }
+    }
+
+    /// Whether an evaluation made after this very update ends the run.
+    fn met_now(&self, metrics: Option<Metrics>) -> Option<Status> {
+        let target = self.target.as_ref()?;
         let judged = match self.job.plan.run.stop {
             Stop::Target => true,
             Stop::End => self.updates == self.total,
         };
-        Ok((met && judged).then_some(Status::Reached))
+        (judged && metrics?.meets(target)).then_some(Status::Reached)
     }
 
-    fn position(&self) -> Position {
-        Position {
-            updates: Updates(self.updates),
-            epochs: Epochs(self.fresh as f64 / self.pace.train_examples as f64),
-            fresh_examples: FreshExamples(self.fresh),
-            examples: Examples(self.examples),
-            training_seconds: self.job.watch.training(),
-            wall_seconds: self.job.watch.wall(),
-        }
-    }
-
-    /// Seconds that this many examples' updates take at the machine's measured peak.
-    fn seconds_at_peak(&self, examples: Examples) -> Seconds {
-        Seconds(examples.0 as f64 * self.flops_per_example as f64 / (self.job.peak_gflops * 1e9))
-    }
-
-    fn progress(&self, outcome: UpdateOutcome) -> Progress<'_> {
-        let at = self.position();
-        let training = at.training_seconds.0;
-        let beside = self.job.watch.spent(Phase::Evaluate).0;
-        let left = self.total - self.updates;
-        Progress {
-            updates: at.updates,
-            epochs: Epochs(at.epochs.0),
-            loss: outcome.loss,
-            metric: self.last.map(|m| (self.metric_name.as_str(), m.get(self.metric))),
-            examples_per_second: at.examples.0 as f64 / training,
-            share: self.seconds_at_peak(at.examples).0 / training,
-            seconds_left: Seconds((training + beside) / self.updates as f64 * left as f64),
-        }
-    }
-
-    /// Writes the model's variables; those of the optimiser belong to checkpoints.
-    fn save_weights(&self, programs: &Programs, state: &State) -> Result<(), TrainError> {
-        let vars = programs.model().vars();
-        let tensors: Vec<TensorRef<'_>> = vars
-            .ids()
-            .map(|id| (vars.get(id), &state.values[id.index()]))
-            .filter(|(var, _)| var.role != sooner_engine::Role::Slot)
-            .map(|(var, values)| TensorRef { name: &var.name, shape: &var.shape, values })
-            .collect();
-        let about = WeightsAbout::of(self.job.plan, LAYOUTS);
-        Ok(write_weights(&self.writer.weights_path(), &about, &tensors)?)
-    }
-
-    fn finish(mut self, status: Status, stages: BTreeMap<String, Seconds>) -> Result<Summary, TrainError> {
-        self.writer.sync()?;
-        // The last reading of the clock: what follows, one line of the log, is in no phase.
+    /// Writes a checkpoint; the clock and the pipeline stand still meanwhile.
+    fn checkpoint(&mut self, m: &Machinery<'_>) -> Result<(), TrainError> {
+        m.pipeline.pause();
+        self.job.watch.enter(Phase::Checkpoint);
+        let before = self.job.watch.spent(Phase::Checkpoint);
+        self.write_checkpoint(m)?;
         self.job.watch.enter(Phase::Log);
-        let position = self.position();
-        let training = position.training_seconds.0;
-        let seconds_at_peak = self.seconds_at_peak(position.examples);
-        let summary = Summary {
-            workload: self.job.plan.name.clone(),
-            status,
-            target: self.job.plan.run.target.clone(),
-            reached_at: self.reached_at,
-            best: self.best,
-            last: self.last,
-            diverged: None,
-            position,
-            examples_per_second: position.examples.0 as f64 / training,
-            time: self.job.watch.split(),
-            stages,
-            ceiling: Ceiling {
-                flops_per_example: self.flops_per_example,
-                peak_gflops: self.job.peak_gflops,
-                seconds_at_peak,
-                share: seconds_at_peak.0 / training,
-            },
-            record: Some(self.writer.folder().display().to_string()),
-        };
-        self.writer.append(&Line::End(Box::new(summary.clone())))?;
-        self.writer.sync()?;
-        Ok(summary)
+        self.pacer.took(self.job.watch.spent(Phase::Checkpoint) - before);
+        self.kept = Some(self.updates);
+        m.pipeline.resume();
+        Ok(())
     }
+
+    fn end(mut self, status: Option<Status>, m: &mut Machinery<'_>) -> Result<Summary, TrainError> {
+        let ended = if self.target.is_some() { Status::Budget } else { Status::Done };
+        let status = status.unwrap_or(ended);
+        let watch = &self.job.watch;
+        let keep = match status {
+            // Whoever interrupts a run may want to go on from there.
+            Status::Interrupted => self.pacer.keeps(),
+            // So that the run can be made longer, unless that costs too much of a short one's time.
+            Status::Reached | Status::Done | Status::Budget => {
+                self.pacer.is_due(Updates(self.updates), watch.spent(Phase::Checkpoint), watch.wall())
+            }
+            Status::Diverged => false,
+        };
+        // An interrupted evaluation does not count: the checkpoint says that it is still to be made.
+        if keep && self.kept != Some(self.updates) {
+            self.checkpoint(m)?;
+        }
+        self.job.watch.enter(Phase::Checkpoint);
+        self.write_weights(m)?;
+        self.job.watch.enter(Phase::Log);
+        self.write_end(status, m)
+    }
+}
+
+/// Where the stream of batches goes on after so many updates.
+pub(crate) fn place_after(updates: u64, pipeline: &Pipeline) -> Place {
+    let per_epoch = pipeline.batches_per_epoch();
+    Place { epoch: (updates / per_epoch) as u32, batch: updates % per_epoch }
 }

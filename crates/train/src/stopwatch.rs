@@ -28,7 +28,6 @@ const PHASES: usize = 7;
 /// A clock that is read at every change of phase, and only there.
 pub struct Stopwatch {
     clock: Arc<dyn Clock>,
-    start: Seconds,
     since: Seconds,
     phase: Phase,
     spent: [f64; PHASES],
@@ -38,20 +37,38 @@ impl Stopwatch {
     /// Starts in [`Phase::Prepare`].
     pub fn start(clock: Arc<dyn Clock>) -> Stopwatch {
         let now = clock.now();
-        Stopwatch { clock, start: now, since: now, phase: Phase::Prepare, spent: [0.0; PHASES] }
+        Stopwatch { clock, since: now, phase: Phase::Prepare, spent: [0.0; PHASES] }
     }
 
-    /// Ends the current phase and begins another.
+    /// Starts in [`Phase::Prepare`] with what an earlier process had spent: a resumed run's time goes on from its
+    /// checkpoint. `preprocess` is the part of `split.prepare` that was [`Phase::Preprocess`].
+    pub fn resume(clock: Arc<dyn Clock>, split: &TimeSplit, preprocess: Seconds) -> Stopwatch {
+        let mut watch = Stopwatch::start(clock);
+        watch.spent = [
+            split.prepare - preprocess,
+            preprocess,
+            split.wait,
+            split.train,
+            split.evaluate,
+            split.checkpoint,
+            split.log,
+        ]
+        .map(|seconds| seconds.0);
+        watch
+    }
+
+    /// Ends the current phase and begins another. Should the clock jump backwards against its contract, the phase
+    /// took no time: the partition stays one, with no negative part.
     pub fn enter(&mut self, phase: Phase) {
         let now = self.clock.now();
-        self.spent[self.phase as usize] += (now - self.since).0;
+        self.spent[self.phase as usize] += (now - self.since).0.max(0.0);
         self.since = now;
         self.phase = phase;
     }
 
-    /// Seconds from the start to the last change of phase.
+    /// Seconds from the start to the last change of phase: the sum of all phases.
     pub fn wall(&self) -> Seconds {
-        self.since - self.start
+        self.split().wall()
     }
 
     /// The training clock at the last change of phase: preprocessing, waiting, updates and the log are in it;
@@ -105,10 +122,51 @@ mod tests {
         let s = watch.split();
         assert_eq!((s.prepare, s.wait, s.train), (Seconds(3.0), Seconds(4.0), Seconds(8.0)));
         assert_eq!((s.evaluate, s.checkpoint, s.log), (Seconds(16.0), Seconds(32.0), Seconds(64.0)));
-        let sum = s.prepare + s.wait + s.train + s.evaluate + s.checkpoint + s.log;
-        assert_eq!(sum, watch.wall());
         assert_eq!(watch.wall(), Seconds(127.0));
         // Loading (1), evaluation (16) and the checkpoint (32) are outside the training clock.
         assert_eq!(watch.training(), Seconds(127.0 - 1.0 - 16.0 - 32.0));
+    }
+
+    #[test]
+    fn a_resumed_watch_goes_on() {
+        let clock = Arc::new(ManualClock::default());
+        let split = TimeSplit {
+            prepare: Seconds(3.0),
+            wait: Seconds(4.0),
+            train: Seconds(8.0),
+            evaluate: Seconds(16.0),
+            checkpoint: Seconds(32.0),
+            log: Seconds(64.0),
+        };
+        clock.advance(Seconds(1000.0));
+        let mut watch = Stopwatch::resume(clock.clone(), &split, Seconds(2.0));
+        assert_eq!((watch.split(), watch.wall(), watch.training()), (split, Seconds(127.0), Seconds(78.0)));
+        clock.advance(Seconds(0.5));
+        watch.enter(Phase::Train);
+        clock.advance(Seconds(0.25));
+        watch.enter(Phase::Log);
+        assert_eq!((watch.wall(), watch.training()), (Seconds(127.75), Seconds(78.25)));
+    }
+
+    /// A clock that runs backwards half of the time.
+    struct Jumping(std::sync::atomic::AtomicU64);
+
+    impl Clock for Jumping {
+        fn now(&self) -> Seconds {
+            let n = self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            Seconds(if n.is_multiple_of(2) { 1e6 - n as f64 } else { n as f64 })
+        }
+    }
+
+    #[test]
+    fn a_clock_that_jumps_back_leaves_a_partition() {
+        let mut watch = Stopwatch::start(Arc::new(Jumping(Default::default())));
+        for phase in [Phase::Train, Phase::Log, Phase::Evaluate, Phase::Wait, Phase::Train] {
+            watch.enter(phase);
+        }
+        let s = watch.split();
+        let parts = [s.prepare, s.wait, s.train, s.evaluate, s.checkpoint, s.log];
+        assert!(parts.iter().all(|part| part.0 >= 0.0), "{s:?}");
+        assert_eq!(parts.iter().map(|part| part.0).sum::<f64>(), watch.wall().0);
     }
 }

@@ -6,5 +6,7 @@ pub(crate) mod dawnbench;
 pub(crate) mod eval;
 pub(crate) mod nqm;
 pub(crate) mod report;
+pub(crate) mod rerun;
+pub(crate) mod resume;
 pub(crate) mod train;
 pub(crate) mod workloads;

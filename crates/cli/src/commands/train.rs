@@ -1,68 +1,64 @@
 //! `sooner train`: plan, data, run, summary.
 
 use crate::args::TrainArgs;
-use crate::machine::Engine;
-use crate::progress::{Bar, duration};
-use crate::{machine, settle};
+use crate::closing::closing;
+use crate::commands::resume;
+use crate::machine;
+use crate::progress::Bar;
+use crate::ready::Ready;
+use crate::settle;
 use anyhow::Context;
-use sooner_base::{Clock, MonotonicClock, Seconds};
-use sooner_models::Model;
-use sooner_pipeline::Pipeline;
-use sooner_plan::Plan;
+use sooner_engine::native::Kernels;
 use sooner_record::{RunWriter, Status, Summary};
-use sooner_train::{Job, Stopwatch, train};
+use sooner_train::{Checkpoints, Start, Stopwatch, train};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<ExitCode> {
+    if let Some(folder) = &args.resume {
+        return resume::run(args, folder);
+    }
     let typed = settle::train_plan(args)?;
-    let clock: Arc<dyn Clock> = Arc::new(MonotonicClock::start());
-    let expected = settle::peek(&typed)?;
-    let plan = typed.resolve(&expected, machine::cores())?;
-    let engine = Engine::new(plan.run.threads.unwrap_or(1));
-    let peak = engine.measure_peak(clock.as_ref());
-
-    let watch = Stopwatch::start(clock.clone());
-    let splits = sooner_pipeline::load(&plan.data, engine.pool.threads(), clock.as_ref())?;
-    let facts = settle::facts(&splits);
-    // The authors' sets have the expected sizes; the user's own files of the same format may not.
-    let plan = if facts == expected { plan } else { typed.resolve(&facts, machine::cores())? };
-
-    // What cannot be built fails before the record's folder is made.
-    let pipeline = Pipeline::new(&plan.pipeline, splits.train.clone(), plan.seed, clock.clone())?;
-    settle::check_model(&Model::new(&plan.model, pipeline.shape(), facts.classes)?)?;
-
+    let (mut ready, watch) = Ready::new(&typed, Kernels::Auto, None)?;
+    let weights = ready.read_init()?;
     let folder = match &args.out {
         Some(folder) => folder.clone(),
-        None => unused_folder(&plan.name),
+        None => unused_folder(&ready.plan.name),
     };
-    let header = engine.header(&plan, peak.gflops, unix_seconds());
-    let mut writer = RunWriter::create(&folder, &plan, &header)?;
-    let total = plan.total_updates(facts.train_examples).0;
+    let interrupted = interrupts()?;
+    let writer = RunWriter::create(&folder, &ready.plan, &ready.header())?;
     if !args.plan.json {
-        eprintln!("{}", opening(&plan, &engine, peak.gflops));
+        eprintln!("{}", opening(&ready));
     }
-    let mut bar = Bar::new(total, interrupts()?);
-    let job = Job {
-        plan: &plan,
-        facts,
-        splits: &splits,
-        pool: engine.pool.clone(),
-        kernels: engine.kernels,
-        peak_gflops: peak.gflops,
-        clock,
-        watch,
-    };
-    let summary = train(job, &mut writer, &mut bar);
+    drive(&ready, watch, Start { weights, ..Start::default() }, writer, interrupted)
+        .and_then(|summary| report(&summary, args.plan.json))
+}
+
+/// Runs to the end, with a progress bar.
+pub(crate) fn drive(
+    ready: &Ready,
+    watch: Stopwatch,
+    start: Start,
+    mut writer: RunWriter,
+    interrupted: Arc<AtomicBool>,
+) -> anyhow::Result<Summary> {
+    let mut bar = Bar::new(ready.total_updates(), interrupted);
+    let summary = train(ready.job(watch, start, Checkpoints::Auto), &mut writer, &mut bar);
     bar.clear();
-    let summary = summary.with_context(|| format!("the run in `{}` ended early", folder.display()))?;
-    if args.plan.json {
-        println!("{}", serde_json::to_string(&summary)?);
+    summary.with_context(|| {
+        let folder = writer.folder().display();
+        format!("the run in `{folder}` ended early (`sooner train --resume {folder}` goes on from its last checkpoint)")
+    })
+}
+
+/// Prints what a run came to, and returns the exit code of its status.
+pub(crate) fn report(summary: &Summary, json: bool) -> anyhow::Result<ExitCode> {
+    if json {
+        println!("{}", serde_json::to_string(summary)?);
     } else {
-        println!("{}", closing(&summary));
+        println!("{}", closing(summary));
     }
     Ok(exit_code(summary.status))
 }
@@ -91,87 +87,23 @@ pub(crate) fn interrupts() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(flag)
 }
 
-/// Now, in seconds since 1970.
-pub(crate) fn unix_seconds() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64())
-}
-
 /// `runs/NAME-TIME`, with a number behind it if two runs start within the same second.
 fn unused_folder(name: &str) -> PathBuf {
-    let time = machine::timestamp(unix_seconds());
+    let time = machine::timestamp(machine::unix_seconds());
     let base = Path::new("runs").join(format!("{name}-{time}"));
     let numbered = (2..).map(|n| Path::new("runs").join(format!("{name}-{time}-{n}")));
     std::iter::once(base).chain(numbered).find(|f| !f.exists()).expect("some number is free")
 }
 
-fn opening(plan: &Plan, engine: &Engine, peak: f64) -> String {
+fn opening(ready: &Ready) -> String {
+    let Ready { plan, engine, peak_gflops, .. } = ready;
     let target = plan.run.target.as_deref().unwrap_or("the end of its schedule");
     format!(
-        "{}: to {target}, at most {} epochs of batch {}, on {} threads ({}, peak {peak:.0} GFLOP/s)",
+        "{}: to {target}, at most {} epochs of batch {}, on {} threads ({}, peak {peak_gflops:.0} GFLOP/s)",
         plan.name,
         plan.run.epochs,
         plan.batch_size(),
         engine.pool.threads(),
         engine.kernel_name(),
     )
-}
-
-/// What a person reads at the end.
-fn closing(s: &Summary) -> String {
-    let mut lines = Vec::new();
-    let target = s.target.as_deref().unwrap_or("no target");
-    lines.push(match (s.status, &s.reached_at) {
-        (Status::Reached, Some(at)) => format!(
-            "reached {target} after {} updates ({:.2} epochs), {} of training",
-            at.updates,
-            at.epochs.0,
-            duration(at.training_seconds.0)
-        ),
-        (Status::Done, _) => {
-            format!("done: {} updates, {:.2} epochs", s.position.updates, s.position.epochs.0)
-        }
-        (Status::Budget, Some(at)) => format!(
-            "budget ended; {target} was met after {} updates, but not by the final weights",
-            at.updates
-        ),
-        (Status::Diverged, _) => {
-            format!("diverged after {} updates: the loss is not finite", s.position.updates)
-        }
-        (Status::Interrupted, _) => format!("interrupted after {} updates", s.position.updates),
-        _ => format!("budget ended before {target}: {:.2} epochs", s.position.epochs.0),
-    });
-    let metrics = |name: &str, m: &Option<sooner_record::Metrics>| {
-        m.map(|m| {
-            format!(
-                "  {name:<9} {} loss {:.4}, error {:.4}, accuracy {:.4}",
-                m.split, m.loss, m.error, m.accuracy
-            )
-        })
-    };
-    lines.extend(metrics("final", &s.last));
-    if s.best != s.last {
-        lines.extend(metrics("best", &s.best));
-    }
-    let t = &s.time;
-    let part = |name: &str, seconds: Seconds| format!("{name} {:.2} s", seconds.0);
-    let parts = [
-        part("prepare", t.prepare),
-        part("wait", t.wait),
-        part("train", t.train),
-        part("evaluate", t.evaluate),
-        part("checkpoint", t.checkpoint),
-        part("log", t.log),
-    ];
-    lines.push(format!("  time      {} = {:.2} s", parts.join(" + "), t.wall().0));
-    lines.push(format!("  speed     {:.0} examples/s", s.examples_per_second));
-    lines.push(format!(
-        "  ceiling   {:.0} % of this machine's {:.0} GFLOP/s; at 100 % these updates take {}",
-        100.0 * s.ceiling.share,
-        s.ceiling.peak_gflops,
-        duration(s.ceiling.seconds_at_peak.0)
-    ));
-    if let Some(record) = &s.record {
-        lines.push(format!("  record    {record}"));
-    }
-    lines.join("\n")
 }

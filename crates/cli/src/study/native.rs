@@ -10,7 +10,7 @@ use sooner_plan::{Plan, Setting};
 use sooner_record::{Line, Outcome, RunReader, RunWriter, Status, TrialEvaluation, TrialState, Values};
 use sooner_study::definition::{AxisValue, PointPlan, StudyPlan, TrialBudget};
 use sooner_study::space::Range;
-use sooner_train::{Control, Job, Observer, Progress, Stopwatch, train};
+use sooner_train::{Checkpoints, Control, Job, Observer, Progress, Start, Stopwatch, train};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -206,12 +206,14 @@ impl Shared {
         if folder.exists() {
             std::fs::remove_dir_all(folder).with_context(|| format!("cannot clear {}", folder.display()))?;
         }
-        let header = engine.header(&plan, self.peak_gflops, crate::commands::train::unix_seconds());
+        let header = engine.header(&plan, self.peak_gflops, machine::unix_seconds());
         let mut writer = RunWriter::create(folder, &plan, &header)?;
         let job = Job {
             plan: &plan,
             facts,
             splits: &splits,
+            start: Start::default(),
+            checkpoints: Checkpoints::Never,
             pool: engine.pool.clone(),
             kernels: engine.kernels,
             peak_gflops: self.peak_gflops,

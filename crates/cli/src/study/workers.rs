@@ -1,6 +1,6 @@
 //! What workers of a driver share: who they are to the store, whose leases are kept alive, and when a trial is settled.
 
-use crate::commands::train::unix_seconds;
+use crate::machine::unix_seconds;
 use sooner_record::{Hold, Lease, Outcome, Store, TrialEvaluation, TrialState};
 use sooner_study::Target;
 use std::collections::HashMap;

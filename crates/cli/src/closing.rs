@@ -1,0 +1,74 @@
+//! What a person reads at the end of a run.
+
+use crate::progress::duration;
+use sooner_base::Seconds;
+use sooner_record::{Status, Summary};
+
+/// What a person reads at the end.
+pub(crate) fn closing(s: &Summary) -> String {
+    let mut lines = Vec::new();
+    let target = s.target.as_deref().unwrap_or("no target");
+    lines.push(match (s.status, &s.reached_at) {
+        (Status::Reached, Some(at)) => format!(
+            "reached {target} after {} updates ({:.2} epochs), {} of training",
+            at.updates,
+            at.epochs.0,
+            duration(at.training_seconds.0)
+        ),
+        (Status::Done, _) => {
+            format!("done: {} updates, {:.2} epochs", s.position.updates, s.position.epochs.0)
+        }
+        (Status::Budget, Some(at)) => format!(
+            "budget ended; {target} was met after {} updates, but not by the final weights",
+            at.updates
+        ),
+        (Status::Diverged, _) => diverged(s),
+        (Status::Interrupted, _) => format!("interrupted after {} updates", s.position.updates),
+        _ => format!("budget ended before {target}: {:.2} epochs", s.position.epochs.0),
+    });
+    let metrics = |name: &str, m: &Option<sooner_record::Metrics>| {
+        m.map(|m| {
+            format!(
+                "  {name:<9} {} loss {:.4}, error {:.4}, accuracy {:.4}",
+                m.split, m.loss, m.error, m.accuracy
+            )
+        })
+    };
+    lines.extend(metrics("final", &s.last));
+    if s.best != s.last {
+        lines.extend(metrics("best", &s.best));
+    }
+    let t = &s.time;
+    let part = |name: &str, seconds: Seconds| format!("{name} {:.2} s", seconds.0);
+    let parts = [
+        part("prepare", t.prepare),
+        part("wait", t.wait),
+        part("train", t.train),
+        part("evaluate", t.evaluate),
+        part("checkpoint", t.checkpoint),
+        part("log", t.log),
+    ];
+    lines.push(format!("  time      {} = {:.2} s", parts.join(" + "), t.wall().0));
+    lines.push(format!("  speed     {:.0} examples/s", s.examples_per_second));
+    lines.push(format!(
+        "  ceiling   {:.0} % of this machine's {:.0} GFLOP/s; at 100 % these updates take {}",
+        100.0 * s.ceiling.share,
+        s.ceiling.peak_gflops,
+        duration(s.ceiling.seconds_at_peak.0)
+    ));
+    if let Some(record) = &s.record {
+        lines.push(format!("  record    {record}"));
+    }
+    lines.join("\n")
+}
+
+fn diverged(s: &Summary) -> String {
+    let Some(d) = s.diverged else { return format!("diverged after {} updates", s.position.updates) };
+    let after = match d.last_finite {
+        Some(last) => {
+            format!("; the last finite loss before it was {:.4}, of update {}", last.loss, last.updates)
+        }
+        None => String::new(),
+    };
+    format!("diverged after {} updates: loss {}{after}", d.updates, d.loss)
+}

@@ -1,0 +1,114 @@
+//! From a plan to a run that can start: engine, peak, data, given weights.
+
+use crate::fail::Failure;
+use crate::machine::{self, Engine};
+use crate::settle;
+use sooner_base::{Clock, MonotonicClock, Seconds};
+use sooner_engine::State;
+use sooner_engine::native::Kernels;
+use sooner_models::Model;
+use sooner_pipeline::{Pipeline, Splits};
+use sooner_plan::{DataFacts, InitPlan, Plan};
+use sooner_record::{Header, TimeSplit, Weights};
+use sooner_train::{Checkpoints, Job, Start, Stopwatch, start_from};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Everything that a run needs beside its record.
+pub(crate) struct Ready {
+    /// Resolved.
+    pub(crate) plan: Plan,
+    pub(crate) facts: DataFacts,
+    pub(crate) splits: Splits,
+    pub(crate) engine: Engine,
+    pub(crate) peak_gflops: f64,
+    clock: Arc<dyn Clock>,
+}
+
+impl Ready {
+    /// Resolves the plan, measures the machine and loads the data. The stopwatch starts when the plan is resolved;
+    /// a resumed run's goes on from the time that it had spent, and how much of its preparation was preprocessing.
+    pub(crate) fn new(
+        typed: &Plan,
+        kernels: Kernels,
+        spent: Option<(TimeSplit, Seconds)>,
+    ) -> anyhow::Result<(Ready, Stopwatch)> {
+        let clock: Arc<dyn Clock> = Arc::new(MonotonicClock::start());
+        let expected = settle::peek(typed)?;
+        let plan = typed.resolve(&expected, machine::cores())?;
+        let engine = Engine::with_kernels(plan.run.threads.unwrap_or(1), kernels);
+        let peak_gflops = engine.measure_peak(clock.as_ref()).gflops;
+
+        let watch = match spent {
+            None => Stopwatch::start(clock.clone()),
+            Some((split, preprocess)) => Stopwatch::resume(clock.clone(), &split, preprocess),
+        };
+        let splits = sooner_pipeline::load(&plan.data, engine.pool.threads(), clock.as_ref())?;
+        let facts = settle::facts(&splits);
+        // The authors' sets have the expected sizes; the user's own files of the same format may not.
+        let plan = if facts == expected { plan } else { typed.resolve(&facts, machine::cores())? };
+        let ready = Ready { plan, facts, splits, engine, peak_gflops, clock };
+        // What cannot be built fails before the record's folder is made.
+        settle::check_model(&ready.model()?)?;
+        Ok((ready, watch))
+    }
+
+    /// The network that the plan names, for what the pipeline makes of these data.
+    fn model(&self) -> anyhow::Result<Model> {
+        let Ready { plan, splits, facts, .. } = self;
+        let pipeline = Pipeline::new(&plan.pipeline, splits.train.clone(), plan.seed, self.clock.clone())?;
+        Ok(Model::new(&plan.model, pipeline.shape(), facts.classes)?)
+    }
+
+    /// Reads the weights that the plan starts from, if it names any, and writes their sum into the plan, so that it
+    /// means the same weights for ever; a sum that is there already must be theirs.
+    /// So must their tensors be the network's.
+    pub(crate) fn read_init(&mut self) -> anyhow::Result<Option<Weights>> {
+        let model = self.model()?;
+        let Some(InitPlan { weights, crc32, except }) = &mut self.plan.run.init else { return Ok(None) };
+        let read = Weights::read(Path::new(weights))?;
+        start_from(model.vars(), &mut State::init(model.vars(), self.plan.seed), &read, except)?;
+        let sum = format!("{:08x}", read.crc32);
+        match crc32 {
+            Some(known) if *known != sum => {
+                let what = "the weights that this plan starts from have changed";
+                let fields = [
+                    &*format!("a file with CRC-32 {known}"),
+                    &format!("CRC-32 {sum}"),
+                    "bring the old file back, or start a new run from this one",
+                ];
+                Err(Failure::world(what, weights, fields).into())
+            }
+            _ => {
+                *crc32 = Some(sum);
+                Ok(Some(read))
+            }
+        }
+    }
+
+    /// The first line of the run's log.
+    pub(crate) fn header(&self) -> Header {
+        self.engine.header(&self.plan, self.peak_gflops, machine::unix_seconds())
+    }
+
+    /// The run itself.
+    pub(crate) fn job(&self, watch: Stopwatch, start: Start, checkpoints: Checkpoints) -> Job<'_> {
+        Job {
+            plan: &self.plan,
+            facts: self.facts.clone(),
+            splits: &self.splits,
+            start,
+            checkpoints,
+            pool: self.engine.pool.clone(),
+            kernels: self.engine.kernels,
+            peak_gflops: self.peak_gflops,
+            clock: self.clock.clone(),
+            watch,
+        }
+    }
+
+    /// Updates until the run's end.
+    pub(crate) fn total_updates(&self) -> u64 {
+        self.plan.total_updates(self.facts.train_examples).0
+    }
+}

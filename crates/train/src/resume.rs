@@ -1,0 +1,89 @@
+//! What may change when a run is resumed, and what may not.
+
+use sooner_plan::{Complaint, Difference, Plan};
+use sooner_record::CheckpointAbout;
+use std::fmt;
+
+/// Keys of the plan that may have another value when a run is resumed: none of them decides what an update does,
+/// threads apart, which may decide its last bits.
+pub const MAY_CHANGE: [&str; 4] = ["run.target", "run.epochs", "run.threads", "pipeline.threads"];
+
+/// Why a plan cannot go on from a checkpoint.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ResumeError {
+    /// The checkpoint is of a run with another value of a key that decides what updates do.
+    AnotherPlan {
+        /// The first such key; `this` is the record's plan, `other` the checkpoint's.
+        difference: Difference,
+    },
+    /// The run's end lies before the checkpoint.
+    Over {
+        /// The end, in epochs.
+        end: f64,
+        /// The checkpoint, in epochs.
+        at: f64,
+    },
+    /// The checkpoint's place in the stream of batches is not the one that its updates lead to.
+    Place {
+        /// Epoch and batch that its updates lead to with these data.
+        expected: (u32, u64),
+        /// Epoch and batch that it says.
+        found: (u32, u64),
+    },
+}
+
+impl ResumeError {
+    /// The error in the five fields that every error of the project can be told in.
+    pub fn complaint(&self) -> Complaint {
+        let tell = |what: &str, place: String, expected: String, found: String, hint: &str| Complaint {
+            what: what.to_string(),
+            place,
+            expected,
+            found,
+            hint: hint.to_string(),
+        };
+        match self {
+            ResumeError::AnotherPlan { difference: Difference { key, this, other } } => {
+                let value = |v: &Option<String>| v.clone().unwrap_or("no such key".to_string());
+                tell(
+                    "checkpoint is of another plan",
+                    key.clone(),
+                    format!("{}, as in the record's plan", value(this)),
+                    format!("{} in the checkpoint", value(other)),
+                    "was plan.toml edited, or the checkpoint copied from another run? Remove the checkpoint to start over",
+                )
+            }
+            ResumeError::Over { end, at } => tell(
+                "the run is already further",
+                "run.epochs".to_string(),
+                format!("at least {at}, where the checkpoint is"),
+                end.to_string(),
+                "a shorter run is another run: start a new one",
+            ),
+            ResumeError::Place { expected, found } => tell(
+                "checkpoint is of other data",
+                "checkpoint".to_string(),
+                format!("epoch {} and batch {} after its updates", expected.0, expected.1),
+                format!("epoch {} and batch {}", found.0, found.1),
+                "have the data changed since the run began?",
+            ),
+        }
+    }
+}
+
+impl fmt::Display for ResumeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.complaint().fmt(f)
+    }
+}
+
+impl std::error::Error for ResumeError {}
+
+/// Whether a run with this resolved plan can go on from that checkpoint: the first key that forbids it is the error.
+pub fn check_resumable(plan: &Plan, checkpoint: &CheckpointAbout) -> Result<(), ResumeError> {
+    let differences = plan.differences(&checkpoint.plan);
+    match differences.into_iter().find(|d| !MAY_CHANGE.contains(&d.key.as_str())) {
+        Some(difference) => Err(ResumeError::AnotherPlan { difference }),
+        None => Ok(()),
+    }
+}
