@@ -3,17 +3,22 @@
 use crate::testing::{hash, normalize, plan, within};
 use crate::*;
 use sooner_base::{Batch, ManualClock, Seed};
-use sooner_plan::{EchoFactor, EchoPlan, FlipKind, PipelinePlan, ShuffleKind, Split, StagePlan};
+use sooner_plan::{EchoFactor, EchoPlan, FlipKind, PipelinePlan, Split, StagePlan};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Gives as many examples as it has been allowed to, then waits for more.
+const EXAMPLES: usize = 50;
+
+/// Gives the first so many readings in stream order that it has been allowed to, then waits for more. It counts places in
+/// the stream and not calls: of two workers, the one with the later example may well ask first.
 #[derive(Debug)]
 struct Gated {
     info: DatasetInfo,
     allowed: AtomicU64,
     asked: AtomicU64,
+    /// How often each example was read: its passes so far.
+    passes: [AtomicU64; EXAMPLES],
 }
 
 impl Source for Gated {
@@ -22,12 +27,14 @@ impl Source for Gated {
     }
 
     fn len(&self) -> usize {
-        50
+        EXAMPLES
     }
 
     fn read(&self, index: u64, into: &mut Vec<u8>, cancelled: &AtomicBool) -> Result<(), PipelineError> {
-        let turn = self.asked.fetch_add(1, Ordering::SeqCst);
-        while turn >= self.allowed.load(Ordering::SeqCst) && !cancelled.load(Ordering::Acquire) {
+        let pass = self.passes[index as usize].fetch_add(1, Ordering::SeqCst);
+        let place = pass * EXAMPLES as u64 + index;
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        while place >= self.allowed.load(Ordering::SeqCst) && !cancelled.load(Ordering::Acquire) {
             std::thread::yield_now();
         }
         into.clear();
@@ -52,9 +59,11 @@ impl Source for Gated {
 fn gated(allowed: u64, timeout: Option<f64>) -> (Arc<Gated>, Pipeline) {
     let classes = ["a", "b"].map(String::from).to_vec();
     let info = DatasetInfo { name: "gated".into(), split: Split::Train, shape: [8, 8, 3], classes };
-    let source = Arc::new(Gated { info, allowed: AtomicU64::new(allowed), asked: AtomicU64::new(0) });
+    let passes = std::array::from_fn(|_| AtomicU64::new(0));
+    let (allowed, asked) = (AtomicU64::new(allowed), AtomicU64::new(0));
+    let source = Arc::new(Gated { info, allowed, asked, passes });
+    // Unshuffled, so that an example's index and its pass tell its place in the stream.
     let stages = vec![
-        StagePlan::Shuffle(ShuffleKind::Epoch),
         StagePlan::Echo(EchoPlan { factor: EchoFactor::Auto { max: 4 }, buffer: 0 }),
         StagePlan::Flip(FlipKind::Random),
         normalize(&[0.5; 3], &[0.5; 3]),
