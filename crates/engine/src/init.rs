@@ -1,8 +1,8 @@
 //! Initial values of variables, and states in other precisions.
 
 use crate::real::Real;
-use crate::{Init, State, Var, Vars};
-use sooner_base::{Purpose, Rng, Seed};
+use crate::{Init, Rest, State, Var, Vars};
+use sooner_base::{Purpose, Rng, Seed, Shape};
 
 impl State<f32> {
     /// Every variable's initial value. Each has a random stream of its own, keyed by the seed and the variable's name,
@@ -11,11 +11,23 @@ impl State<f32> {
     /// Fans of a weight `[KH, KW, C, K]` are KH KW C in and KH KW K out, of `[I, O]` they are I and O. Panics if an
     /// initialiser that needs them is declared for fewer than two dimensions, where they do not exist.
     pub fn init(vars: &Vars, seed: Seed) -> State<f32> {
-        State { values: vars.all().iter().map(|var| initial(var, seed)).collect() }
+        let mut state = State { values: vars.all().iter().map(|var| initial(var, seed)).collect() };
+        state.follow(vars);
+        state
     }
 }
 
 impl<T: Real> State<T> {
+    /// Gives every variable that starts like another what that one has now; for when the others were changed between
+    /// [`State::init`] and the first update.
+    pub fn follow(&mut self, vars: &Vars) {
+        for id in vars.ids() {
+            if let Init::CopyOf(of) = vars.get(id).init {
+                self.values[id.index()] = self.values[of.index()].clone();
+            }
+        }
+    }
+
     /// The same values in another precision.
     pub fn convert<U: Real>(&self) -> State<U> {
         let convert = |values: &Vec<T>| values.iter().map(|v| U::from_f64(v.to_f64())).collect();
@@ -30,6 +42,15 @@ fn initial(var: &Var, seed: Seed) -> Vec<f32> {
     match var.init {
         Init::Constant(value) => vec![value as f32; len],
         Init::UnitStats => (0..len).map(|i| if i < len / 2 { 0.0 } else { 1.0 }).collect(),
+        Init::CopyOf(_) => vec![0.0; len],
+        Init::Orthogonal { gain } => orthogonal(var, gain, &mut rng),
+        Init::Dirac(rest) => {
+            let others = match rest {
+                Rest::Zero => Init::Constant(0.0),
+                Rest::TorchUniform => Init::TorchUniform,
+            };
+            dirac(&var.shape, initial(&Var { init: others, ..var.clone() }, seed))
+        }
         Init::HeNormal => {
             let deviation = (2.0 / fans(var)[0]).sqrt();
             draw(&|rng| deviation * rng.normal())
@@ -48,6 +69,44 @@ fn initial(var: &Var, seed: Seed) -> Vec<f32> {
             draw(&|rng| bound * (2.0 * rng.f64() - 1.0))
         }
     }
+}
+
+/// Normal values made orthonormal one vector after the other (modified Gram and Schmidt, twice, in f64); that this is
+/// uniform over orthogonal matrices follows from normal vectors having no preferred direction.
+fn orthogonal(var: &Var, gain: f64, rng: &mut Rng) -> Vec<f32> {
+    let [inputs, _] = fans(var).map(|fan| fan as usize);
+    let outputs = var.shape.last();
+    let (count, length) = (inputs.min(outputs), inputs.max(outputs));
+    let mut vectors: Vec<Vec<f64>> = Vec::with_capacity(count);
+    while vectors.len() < count {
+        let mut v: Vec<f64> = (0..length).map(|_| rng.normal()).collect();
+        for _ in 0..2 {
+            for u in &vectors {
+                let share: f64 = u.iter().zip(&v).map(|(u, v)| u * v).sum();
+                v.iter_mut().zip(u).for_each(|(v, u)| *v -= share * u);
+            }
+        }
+        let norm = v.iter().map(|v| v * v).sum::<f64>().sqrt();
+        v.iter_mut().for_each(|v| *v /= norm);
+        vectors.push(v);
+    }
+    let at = |i: usize, o: usize| if inputs <= outputs { vectors[i][o] } else { vectors[o][i] };
+    (0..inputs * outputs).map(|n| (gain * at(n / outputs, n % outputs)) as f32).collect()
+}
+
+/// w: `[KH, KW, C, K]`, the first min(C, K) filters replaced by ones that pass on a channel.
+fn dirac(shape: &Shape, mut w: Vec<f32>) -> Vec<f32> {
+    let &[kh, kw, channels, filters] = shape.dims() else {
+        panic!("dirac of {shape}: only convolutions [KH, KW, C, K] can pass on channels");
+    };
+    for (n, w) in w.iter_mut().enumerate() {
+        let [tap, c, k] = [n / filters / channels, n / filters % channels, n % filters];
+        if k < channels {
+            let middle = tap == kh / 2 * kw + kw / 2;
+            *w = if middle && c == k { 1.0 } else { 0.0 };
+        }
+    }
+    w
 }
 
 /// Fan-in and fan-out: inputs of one output, and outputs of one input.
@@ -111,6 +170,64 @@ mod tests {
             let (deviation, bound) = uniform(1.0 / fan_in.sqrt());
             check_moments(shape, Init::TorchUniform, deviation, bound);
         }
+    }
+
+    #[test]
+    fn orthogonal_matrices_are() {
+        for (shape, gain) in
+            [(vec![3, 3, 4, 8], 1.0), (vec![7, 5], 2.0), (vec![5, 7], 0.5), (vec![1, 1], 1.0)]
+        {
+            let w = values("w", &shape, Init::Orthogonal { gain }, 3);
+            let outputs = *shape.last().unwrap();
+            let inputs = w.len() / outputs;
+            let at = |i: usize, o: usize| f64::from(w[i * outputs + o]);
+            let tall = inputs > outputs;
+            let (count, length) = (inputs.min(outputs), inputs.max(outputs));
+            for a in 0..count {
+                for b in 0..count {
+                    let dot: f64 = (0..length)
+                        .map(|j| if tall { at(j, a) * at(j, b) } else { at(a, j) * at(b, j) })
+                        .sum();
+                    let expected = if a == b { gain * gain } else { 0.0 };
+                    assert!((dot - expected).abs() < 1e-6, "{shape:?}: {a} {b} {dot}");
+                }
+            }
+        }
+        let alike = |seed| values("w", &[4, 4], Init::Orthogonal { gain: 1.0 }, seed);
+        assert_ne!(alike(1), alike(2));
+    }
+
+    #[test]
+    fn dirac_passes_channels_on() {
+        // Two channels, three filters: the third has none to pass on.
+        let w = values("w", &[3, 3, 2, 3], Init::Dirac(Rest::Zero), 1);
+        let ones: Vec<usize> = (0..w.len()).filter(|i| w[*i] != 0.0).collect();
+        let at = |tap: usize, c: usize, k: usize| (tap * 2 + c) * 3 + k;
+        assert_eq!(ones, [at(4, 0, 0), at(4, 1, 1)]);
+        let (mixed, plain) = (
+            values("w", &[3, 3, 2, 3], Init::Dirac(Rest::TorchUniform), 1),
+            values("w", &[3, 3, 2, 3], Init::TorchUniform, 1),
+        );
+        for i in 0..w.len() {
+            assert_eq!(mixed[i], if i % 3 == 2 { plain[i] } else { w[i] });
+        }
+        // An even window has its middle after the half, as in PyTorch.
+        let even = values("w", &[2, 2, 1, 1], Init::Dirac(Rest::Zero), 1);
+        assert_eq!(even, [0.0, 0.0, 0.0, 1.0]);
+    }
+
+    #[test]
+    fn copies_follow() {
+        let mut vars = Vars::new();
+        let var =
+            |name: &str, init| Var { name: name.into(), shape: [2, 2].into(), init, role: Role::Weight };
+        let first = vars.declare(var("a", Init::HeNormal)).unwrap();
+        vars.declare(var("b", Init::CopyOf(first))).unwrap();
+        let mut state = State::init(&vars, Seed(1));
+        assert_eq!(state.values[0], state.values[1]);
+        state.values[0] = vec![1.0; 4];
+        state.follow(&vars);
+        assert_eq!(state.values[1], [1.0; 4]);
     }
 
     #[test]

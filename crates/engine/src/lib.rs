@@ -15,6 +15,7 @@ mod program;
 mod real;
 #[cfg(test)]
 mod testing;
+mod update;
 mod var;
 
 pub use autodiff::gradients;
@@ -25,11 +26,12 @@ pub use op::{Activation, Convolution, Normalization, Op, Transposed, Window};
 /// Most tensors that [`Op::Stack`] takes.
 pub const MOST_STACKED: usize = 8;
 
-pub use optimizer::{Group, OptimizerSpec, Rule, add_optimizer};
+pub use optimizer::{Averaging, Group, OptimizerSpec, Rule, add_optimizer, average_name};
 pub use peak::{Peak, measure_bandwidth, measure_peak};
-pub use program::{Feed, Program, Sgd, State, Update};
+pub use program::{Feed, Program, State};
 pub use real::Real;
-pub use var::{Init, Role, Var, VarId, Vars};
+pub use update::{Average, Step, StepRule, Update};
+pub use var::{Init, Rest, Role, Var, VarId, Vars};
 
 use sooner_base::Shape;
 

@@ -3,8 +3,9 @@
 
 use crate::graph::{Dtype, Node};
 use crate::ops::{activation, conv2d, dropout, elementwise, linear, loss, matrix, normalize, pool};
-use crate::program::{Feed, Program, Sgd, State, Update};
+use crate::program::{Feed, Program, State};
 use crate::real::Real;
+use crate::update::{Step, StepRule, Update};
 use crate::{EngineError, NodeId, Op};
 use sooner_base::Shape;
 
@@ -121,7 +122,7 @@ impl<T: Real> Naive<T> {
 
     fn apply(&self, update: &Update, state: &mut State<T>) {
         match update {
-            Update::Sgd(sgd) => self.descend(sgd, state),
+            Update::Step(step) => self.step(step, state),
             Update::RunningStats { var, stats, rate, counts } => {
                 let running = &mut state.values[var.index()];
                 let (len, channels) = (running.len(), running.len() / 2);
@@ -137,26 +138,55 @@ impl<T: Real> Naive<T> {
                     *running = (T::ONE - rate) * *running + rate * batch;
                 }
             }
+            Update::Assign { var, value, active } => {
+                if active.is_none_or(|id| self.value(id)[0] != T::ZERO) {
+                    state.values[var.index()] = self.value(*value).to_vec();
+                }
+            }
+            Update::Average(average) => {
+                if self.value(average.due)[0] == T::ZERO {
+                    return;
+                }
+                let decay = self.value(average.decay)[0];
+                for i in 0..state.values[average.var.index()].len() {
+                    let theta = state.values[average.of.index()][i];
+                    let mean = decay * state.values[average.var.index()][i] + (T::ONE - decay) * theta;
+                    state.values[average.var.index()][i] = mean;
+                    if average.copy_back {
+                        state.values[average.of.index()][i] = mean;
+                    }
+                }
+            }
         }
     }
 
-    fn descend(&self, sgd: &Sgd, state: &mut State<T>) {
-        let number = |id: NodeId| self.value(id)[0];
-        let rate = number(sgd.learning_rate) * T::from_f64(sgd.rate_scale);
-        let decay = number(sgd.weight_decay) * T::from_f64(sgd.decay_scale);
-        let momentum = number(sgd.momentum);
-        for (i, &grad) in self.value(sgd.grad).iter().enumerate() {
-            let g = grad + decay * state.values[sgd.param.index()][i];
-            let step = match sgd.velocity {
-                None => g,
-                Some(velocity) => {
-                    let v = momentum * state.values[velocity.index()][i] + g;
-                    state.values[velocity.index()][i] = v;
-                    if sgd.nesterov { g + momentum * v } else { v }
+    /// The formulas of [`StepRule`], one element after the other.
+    fn step(&self, step: &Step, state: &mut State<T>) {
+        let Some(numbers) = step.numbers(|id| self.value(id)[0].to_f64()) else { return };
+        let [keep, rate, scale, decay, momentum] =
+            [numbers.keep, numbers.rate, numbers.scale, numbers.decay, numbers.momentum].map(T::from_f64);
+        for (i, &grad) in self.value(step.grad).iter().enumerate() {
+            let theta = state.values[step.param.index()][i];
+            let g = scale * grad + decay * theta;
+            let d = match &step.rule {
+                StepRule::Descent { velocity: None, .. } | StepRule::Along { .. } => g,
+                StepRule::Descent { velocity: Some(velocity), nesterov, .. }
+                | StepRule::Lars { velocity, nesterov, .. } => {
+                    let v = &mut state.values[velocity.index()][i];
+                    *v = momentum * *v + g;
+                    if *nesterov { g + momentum * *v } else { *v }
+                }
+                StepRule::Adam { moments: [first, second], .. } => {
+                    let m = &mut state.values[first.index()][i];
+                    *m = momentum * *m + (T::ONE - momentum) * g;
+                    let m = *m;
+                    let s = &mut state.values[second.index()][i];
+                    let [kept, correction] = numbers.second.map(T::from_f64);
+                    *s = kept * *s + (T::ONE - kept) * g * g;
+                    m / ((*s * correction).sqrt() + T::from_f64(numbers.eps))
                 }
             };
-            let theta = &mut state.values[sgd.param.index()][i];
-            *theta = *theta - rate * step;
+            state.values[step.param.index()][i] = keep * theta - rate * d;
         }
     }
 }

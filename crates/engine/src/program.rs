@@ -2,54 +2,9 @@
 //! evaluation of a batch, is one run of a program.
 
 use crate::graph::{Graph, NodeId};
-use crate::var::{VarId, Vars};
+use crate::update::Update;
+use crate::var::Vars;
 use sooner_base::Origin;
-
-/// A change of variables made after the whole graph has been computed, in the order listed.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Update {
-    /// One step of stochastic gradient descent.
-    Sgd(Sgd),
-    /// running = (1 - rate) running + rate batch, for `[2, C]` mean and variance; the variance is made unbiased
-    /// first with count / (count - 1), as PyTorch does. A statistic over one element has no unbiased variance: then
-    /// the factor is 1. Of the statistics of several groups the mean is taken, weighted by their counts.
-    RunningStats {
-        /// The running statistics.
-        var: VarId,
-        /// The batch's statistics, variance biased.
-        stats: NodeId,
-        /// The weight of the new batch.
-        rate: f64,
-        /// Elements that each statistic was taken over, group by group.
-        counts: Vec<usize>,
-    },
-}
-
-/// One variable's step of gradient descent. With g = gradient + weight_decay decay_scale theta, v the velocity, m the
-/// momentum and eta = learning_rate rate_scale:
-/// plain: theta -= eta g; heavy ball: v = m v + g, theta -= eta v; Nesterov: v = m v + g, theta -= eta (g + m v)
-/// (FACTS B2; dampening 0, as in PyTorch).
-#[derive(Debug, Clone, PartialEq)]
-pub struct Sgd {
-    /// The variable theta.
-    pub param: VarId,
-    /// Its gradient.
-    pub grad: NodeId,
-    /// The velocity v; none for plain descent.
-    pub velocity: Option<VarId>,
-    /// Whether the step looks ahead along the velocity.
-    pub nesterov: bool,
-    /// Scalar node: the learning rate.
-    pub learning_rate: NodeId,
-    /// Scalar node: the momentum m. Ignored without a velocity.
-    pub momentum: NodeId,
-    /// Scalar node: the weight decay.
-    pub weight_decay: NodeId,
-    /// Multiplies the learning rate for this variable.
-    pub rate_scale: f64,
-    /// Multiplies the weight decay for this variable.
-    pub decay_scale: f64,
-}
 
 /// A graph, the updates it makes, and the values it returns.
 #[derive(Debug, Clone, PartialEq)]

@@ -203,6 +203,9 @@ fn scalar_value(name: &str) -> f64 {
         ["learning_rate"] => 0.05,
         ["momentum"] => 0.9,
         ["weight_decay"] => 0.01,
+        ["update"] => 3.0,
+        ["average_decay"] => 0.7,
+        ["average_due"] => 1.0,
         ["smoothing", value] => value.parse().expect("a number"),
         _ => panic!("no value for scalar `{name}`"),
     }

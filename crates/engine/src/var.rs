@@ -29,6 +29,26 @@ pub enum Init {
     LecunNormal,
     /// Uniform in +-1 / sqrt(fan-in): what PyTorch gives its layers unless told otherwise.
     TorchUniform,
+    /// A random orthogonal matrix of inputs (taps and channels) by outputs, times a gain: rows or columns, whichever
+    /// are fewer, are orthonormal (Saxe et al., 2014).
+    Orthogonal {
+        /// Multiplies the matrix.
+        gain: f64,
+    },
+    /// A convolution that passes on what it gets: filter k is 1 at the middle tap of channel k. What filters beyond the
+    /// channels there are start as.
+    Dirac(Rest),
+    /// Like another variable, which must be declared before.
+    CopyOf(VarId),
+}
+
+/// What the filters of [`Init::Dirac`] that have no channel to pass on start as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rest {
+    /// Zeros, as in PyTorch's `dirac_`.
+    Zero,
+    /// [`Init::TorchUniform`].
+    TorchUniform,
 }
 
 /// What a variable is for.
@@ -40,6 +60,8 @@ pub enum Role {
     Bias,
     /// Trained: scales of normalisation.
     Gain,
+    /// Given before training and never changed: filters worked out from the data.
+    Fixed,
     /// Kept by the program beside training: running statistics.
     Running,
     /// Kept by the optimiser: velocities and the like. Not part of a model's weights.

@@ -89,7 +89,7 @@ fn program(batch: usize) -> Program {
     let loss = net.graph.sum(losses).expect("shapes fit");
     let correct = net.graph.correct(logits, labels).expect("shapes fit");
     let correct = net.graph.sum(correct).expect("shapes fit");
-    let spec = OptimizerSpec { rule: Rule::Nesterov, groups: vec![] };
+    let spec = OptimizerSpec::new(Rule::Nesterov);
     let Net { mut vars, mut graph, mut updates } = net;
     updates.extend(add_optimizer(&mut vars, &mut graph, loss, &spec).expect("the loss has gradients"));
     Program { vars, graph, updates, outputs: vec![("loss".into(), loss), ("correct".into(), correct)] }

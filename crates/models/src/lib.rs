@@ -129,13 +129,12 @@ fn optimizer_spec(plan: &OptimizerPlan) -> OptimizerSpec {
         .groups
         .iter()
         .map(|g| Group {
-            roles: vec![role(g.parameters)],
-            prefix: String::new(),
             rate_scale: g.rate_scale,
             decay_scale: g.decay_scale,
+            ..Group::of(&[role(g.parameters)], "")
         })
         .collect();
-    OptimizerSpec { rule, groups }
+    OptimizerSpec { groups, ..OptimizerSpec::new(rule) }
 }
 
 #[cfg(test)]

@@ -189,8 +189,8 @@ fn scales_of_a_variable_multiply_rate_and_decay() {
     let tripled = b.graph.scale(x, 3.0).unwrap();
     let loss = b.graph.sum(tripled).unwrap();
     let forward = b.graph.clone();
-    let group = Group { roles: vec![], prefix: String::new(), rate_scale: 2.0, decay_scale: 10.0 };
-    let spec = OptimizerSpec { rule: Rule::Nesterov, groups: vec![group] };
+    let group = Group { rate_scale: 2.0, decay_scale: 10.0, ..Group::of(&[], "") };
+    let spec = OptimizerSpec { groups: vec![group], ..OptimizerSpec::new(Rule::Nesterov) };
     let updates = add_optimizer(&mut b.vars, &mut b.graph, loss, &spec).unwrap();
     let case = b.finish("scales", loss, forward, updates);
     let (_, after) = case.run_naive();
@@ -247,7 +247,8 @@ fn what_does_not_fit_is_an_error_and_changes_nothing() {
     let short = Feed { features: &case.features[1..], ..feed };
     check(short, &case.state, "features: the program takes 324 values, found 323");
     check(Feed { labels: &[0; 4], ..feed }, &case.state, "labels: the program takes 3 values, found 4");
-    check(Feed { scalars: &[], ..feed }, &case.state, "scalars: the program takes 4 values, found 0");
+    let scalars = format!("scalars: the program takes {} values, found 0", case.scalars.len());
+    check(Feed { scalars: &[], ..feed }, &case.state, &scalars);
     let label = Feed { labels: &[0, 99, 0], ..feed };
     let classes = case.program.graph.shape(case.program.outputs[2].1)[1];
     let message = format!("label 99 of example 1 is not below the {classes} classes of the program");

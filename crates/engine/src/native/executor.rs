@@ -141,23 +141,36 @@ impl Native {
     }
 
     fn update(&mut self, at: usize, state: &mut State, feed: &Feed) {
-        let place =
-            self.plan.place(&self.low.operands[at]).expect("operands of updates are results of steps");
-        let operand = &self.arena.values()[place.start..place.start + place.len];
+        let operands = &self.low.operands[at];
+        let read = |value: &Value| -> &[f32] {
+            match self.plan.place(value) {
+                Some(place) => &self.arena.values()[place.start..place.start + place.len],
+                None => &feed.scalars[value.start..value.start + value.len],
+            }
+        };
+        let number = |id: NodeId| {
+            let found = operands.iter().find(|(known, _)| *known == id);
+            f64::from(read(&found.expect("an update's scalars are operands of it").1)[0])
+        };
         match &self.program.updates[at] {
             Update::RunningStats { var, rate, counts, .. } => {
-                update::running_stats(operand, *rate, counts, &mut state.values[var.index()]);
+                update::running_stats(read(&operands[0].1), *rate, counts, &mut state.values[var.index()]);
             }
-            Update::Sgd(sgd) => {
-                let number = |id: NodeId| {
-                    let value = self.low.values[id.index()].expect("scalars of updates are computed");
-                    match self.plan.place(&value) {
-                        Some(place) => self.arena.values()[place.start],
-                        None => given(&value, state, feed).expect("a scalar is real")[0],
-                    }
-                };
-                let numbers = [sgd.learning_rate, sgd.momentum, sgd.weight_decay].map(number);
-                update::descend(&self.pool, self.isa, sgd, numbers, operand, state);
+            Update::Step(step) => {
+                if let Some(numbers) = step.numbers(number) {
+                    update::step(&self.pool, self.isa, step, numbers, read(&operands[0].1), state);
+                }
+            }
+            Update::Assign { var, active, .. } => {
+                if active.is_none_or(|id| number(id) != 0.0) {
+                    state.values[var.index()].copy_from_slice(read(&operands[0].1));
+                }
+            }
+            Update::Average(average) => {
+                if number(average.due) != 0.0 {
+                    let decay = number(average.decay) as f32;
+                    update::average(&self.pool, self.isa, average, decay, state);
+                }
             }
         }
     }

@@ -9,7 +9,7 @@ use crate::ops::matrix::native::Products;
 use crate::ops::normalize::native::By;
 use crate::ops::pool::native::Pooling;
 use crate::ops::{linear, matrix, normalize};
-use crate::{Graph, NodeId, Op, Program, Update};
+use crate::{Graph, NodeId, Op, Program};
 
 /// Where the values of a node come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,8 +53,9 @@ pub(crate) struct Lowered {
     pub(crate) values: Vec<Option<Value>>,
     /// The program's outputs, all of them results of steps.
     pub(crate) outputs: Vec<Value>,
-    /// By update: the value it takes, never a variable, since earlier updates may have changed that.
-    pub(crate) operands: Vec<Value>,
+    /// By update: the nodes whose values it takes, which never are variables, since earlier updates may have changed
+    /// those.
+    pub(crate) operands: Vec<Vec<(NodeId, Value)>>,
 }
 
 /// Lowers a program for an instruction set.
@@ -75,12 +76,8 @@ pub(crate) fn lower(program: &Program, isa: Isa) -> Lowered {
         low.outputs.push(value);
     }
     for update in &program.updates {
-        let id = match update {
-            Update::Sgd(sgd) => sgd.grad,
-            Update::RunningStats { stats, .. } => *stats,
-        };
-        let value = low.result(id);
-        low.operands.push(value);
+        let values = update.operands().into_iter().map(|id| (id, low.operand(id))).collect();
+        low.operands.push(values);
     }
     low
 }
@@ -103,12 +100,7 @@ fn needed(program: &Program) -> Vec<bool> {
 fn roots(program: &Program) -> Vec<NodeId> {
     let mut roots: Vec<NodeId> = program.outputs.iter().map(|(_, id)| *id).collect();
     for update in &program.updates {
-        match update {
-            Update::Sgd(sgd) => {
-                roots.extend([sgd.grad, sgd.learning_rate, sgd.momentum, sgd.weight_decay]);
-            }
-            Update::RunningStats { stats, .. } => roots.push(*stats),
-        }
+        roots.extend(update.operands());
     }
     roots
 }
@@ -189,6 +181,12 @@ impl Lowered {
             Source::Features | Source::SoftLabels | Source::Scalars | Source::Var(_) => {}
         }
         self.step(Kernel::Copy, vec![value], [value.len, 0], id)
+    }
+
+    /// What an update takes: the result of a step, or a number from outside.
+    fn operand(&mut self, id: NodeId) -> Value {
+        let value = self.value(id);
+        if value.source == Source::Scalars { value } else { self.result(id) }
     }
 
     fn step(

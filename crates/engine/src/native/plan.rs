@@ -97,7 +97,8 @@ fn last_uses(low: &Lowered) -> Vec<usize> {
             }
         }
     }
-    for value in low.outputs.iter().chain(&low.operands) {
+    let operands = low.operands.iter().flatten().map(|(_, value)| value);
+    for value in low.outputs.iter().chain(operands) {
         if let Source::Step(from) = value.source {
             last[from] = low.steps.len();
         }

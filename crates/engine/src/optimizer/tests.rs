@@ -85,8 +85,7 @@ fn regression() -> Regression {
 /// Twenty updates by this crate.
 fn ours(rule: Rule, momentum: f64) -> (f64, Vec<f64>) {
     let Regression { mut vars, mut graph, loss } = regression();
-    let updates =
-        add_optimizer(&mut vars, &mut graph, loss, &OptimizerSpec { rule, groups: vec![] }).unwrap();
+    let updates = add_optimizer(&mut vars, &mut graph, loss, &OptimizerSpec::new(rule)).unwrap();
     let mut state = State { values: vars.all().iter().map(|v| vec![0.0; v.shape.len()]).collect() };
     state.values[0] = START[..6].to_vec();
     state.values[1] = START[6..].to_vec();
@@ -184,11 +183,11 @@ fn momentum_zero_is_plain_descent() {
     assert_close(&ours(Rule::Nesterov, 0.0), (loss, &params));
 }
 
-fn sgds(updates: &[Update]) -> Vec<&Sgd> {
+fn steps(updates: &[Update]) -> Vec<&Step> {
     updates
         .iter()
         .map(|update| match update {
-            Update::Sgd(sgd) => sgd,
+            Update::Step(step) => step,
             other => panic!("{other:?}"),
         })
         .collect()
@@ -197,9 +196,9 @@ fn sgds(updates: &[Update]) -> Vec<&Sgd> {
 #[test]
 fn trained_variables_that_the_graph_reads_are_updated() {
     let Regression { mut vars, mut graph, loss } = regression();
-    let spec = OptimizerSpec { rule: Rule::Nesterov, groups: vec![] };
+    let spec = OptimizerSpec::new(Rule::Nesterov);
     let updates = add_optimizer(&mut vars, &mut graph, loss, &spec).unwrap();
-    let names: Vec<_> = sgds(&updates).iter().map(|sgd| vars.get(sgd.param).name.clone()).collect();
+    let names: Vec<_> = steps(&updates).iter().map(|step| vars.get(step.param).name.clone()).collect();
     assert_eq!(names, ["fc.weight", "fc.bias"]);
     let slots: Vec<_> = vars.all().iter().filter(|v| v.role == Role::Slot).map(|v| v.name.clone()).collect();
     assert_eq!(slots, ["fc.weight.velocity", "fc.bias.velocity"]);
@@ -208,23 +207,22 @@ fn trained_variables_that_the_graph_reads_are_updated() {
     // A second program on the same variables uses the same slots.
     let known = vars.clone();
     let Regression { graph: mut again, loss, .. } = regression();
-    assert_eq!(sgds(&add_optimizer(&mut vars, &mut again, loss, &spec).unwrap()), sgds(&updates));
+    assert_eq!(steps(&add_optimizer(&mut vars, &mut again, loss, &spec).unwrap()), steps(&updates));
     assert_eq!(vars, known);
 }
 
 #[test]
 fn the_first_group_that_holds_a_variable_decides() {
     let group = |roles: &[Role], prefix: &str, rate_scale, decay_scale| Group {
-        roles: roles.to_vec(),
-        prefix: prefix.to_string(),
         rate_scale,
         decay_scale,
+        ..Group::of(roles, prefix)
     };
     let check = |groups: Vec<Group>, expected: [(f64, f64); 2]| {
         let Regression { mut vars, mut graph, loss } = regression();
-        let spec = OptimizerSpec { rule: Rule::Sgd, groups };
+        let spec = OptimizerSpec { groups, ..OptimizerSpec::new(Rule::Sgd) };
         let updates = add_optimizer(&mut vars, &mut graph, loss, &spec).unwrap();
-        let scales: Vec<_> = sgds(&updates).iter().map(|sgd| (sgd.rate_scale, sgd.decay_scale)).collect();
+        let scales: Vec<_> = steps(&updates).iter().map(|step| (step.rate_scale, step.decay_scale)).collect();
         assert_eq!(scales, expected);
     };
     check(vec![], [(1.0, 1.0), (1.0, 1.0)]);

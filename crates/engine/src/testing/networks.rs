@@ -2,8 +2,8 @@
 
 use super::{Builder, Case};
 use crate::{
-    EngineError, Graph, Group, NodeId, Normalization, Op, OptimizerSpec, Role, Rule, Update, Window,
-    add_optimizer,
+    Averaging, EngineError, Graph, Group, NodeId, Normalization, Op, OptimizerSpec, Role, Rule, Update,
+    VarId, Window, add_optimizer, gradients,
 };
 
 /// How many random networks tests go through.
@@ -125,20 +125,29 @@ fn finish(mut b: Builder, name: &str, x: NodeId, mut updates: Vec<Update>) -> Re
     let correct = b.graph.sum(correct)?;
     b.outputs = vec![("correct".to_string(), correct), ("logits".to_string(), logits)];
     let forward: Graph = b.graph.clone();
+    let rules = [
+        Rule::Sgd,
+        Rule::HeavyBall,
+        Rule::Nesterov,
+        Rule::Adam { second_momentum: 0.99, eps: 1e-3 },
+        Rule::Lars { trust: 0.1 },
+        Rule::Muon { rounds: 3, renormalize: true },
+        Rule::Muon { rounds: 2, renormalize: false },
+    ];
     let spec = OptimizerSpec {
-        rule: b.pick(&[Rule::Sgd, Rule::HeavyBall, Rule::Nesterov]),
-        groups: vec![Group {
-            roles: vec![Role::Bias],
-            prefix: String::new(),
-            rate_scale: 2.0,
-            decay_scale: 0.0,
-        }],
+        groups: vec![Group { rate_scale: 2.0, decay_scale: 0.0, ..Group::of(&[Role::Bias], "") }],
+        decoupled: b.pick(&[false, true]),
+        clip: b.pick(&[None, Some(0.5), Some(1e3)]),
+        averaging: b.pick(&[None, Some(Averaging::Beside), Some(Averaging::Back)]),
+        ..OptimizerSpec::new(b.pick(&rules))
     };
     updates.extend(add_optimizer(&mut b.vars, &mut b.graph, loss, &spec)?);
-    for update in &updates {
-        if let Update::Sgd(sgd) = update {
-            b.outputs.push((b.vars.get(sgd.param).name.clone(), sgd.grad));
-        }
+    // Asked for again, since what a step goes along need not be a gradient.
+    let trained: Vec<VarId> = b.vars.ids().filter(|id| b.vars.get(*id).role.is_trained()).collect();
+    let nodes: Vec<NodeId> = trained.iter().map(|id| b.graph.read(&b.vars, *id)).collect();
+    let grads = gradients(&mut b.graph, loss, &nodes)?;
+    for (var, grad) in trained.into_iter().zip(grads) {
+        b.outputs.push((b.vars.get(var).name.clone(), grad));
     }
     Ok(b.finish(name, loss, forward, updates))
 }
