@@ -1,6 +1,6 @@
 //! Reverse-mode automatic differentiation: gradients are operations appended to the graph that they differentiate.
 
-use crate::{EngineError, Graph, NodeId, Normalization, Op, Transposed};
+use crate::{EngineError, Graph, NodeId, Normalization, Op, Reduction, Transposed};
 
 /// Appends to the graph what computes the gradient of `loss` (a scalar) by each node of `wrt`, and returns those
 /// gradients in the order of `wrt`, each of the shape of its node; zero where the loss does not depend on the node.
@@ -84,9 +84,8 @@ impl Sweep<'_> {
         let shape = |sweep: &Self, i: usize| sweep.graph.shape(args[i]).clone();
         match node.op {
             // Leaves: what reaches them is the result. (Labels never get here: nothing sends them a gradient.)
-            Op::Features | Op::Labels | Op::SoftLabels | Op::Scalar(_) | Op::Read(_) | Op::Fill { .. } => {
-                Ok(())
-            }
+            Op::Features | Op::Labels | Op::SoftLabels | Op::Fill { .. } => Ok(()),
+            Op::Scalar(_) | Op::Given { .. } | Op::Read(_) => Ok(()),
             Op::Conv2d(conv) => {
                 let input = shape(self, 0);
                 self.send(args[1], Op::Conv2dGradWeight(conv), &[args[0], dy])?;
@@ -165,6 +164,7 @@ impl Sweep<'_> {
             Op::CrossEntropy
             | Op::SoftCrossEntropy
             | Op::BatchStats { .. }
+            | Op::AllReduce { .. }
             | Op::Row { .. }
             | Op::UnitRows { .. }
             | Op::ClipFactor { .. }
@@ -209,7 +209,15 @@ impl Sweep<'_> {
         how: Normalization,
     ) -> Result<(), EngineError> {
         let &[x, stats, gamma, beta] = args else { unreachable!("normalize has four operands") };
-        let source = self.graph.node(stats);
+        // The statistics of all lanes' x are its own too.
+        let mut source = self.graph.node(stats);
+        let across = match source.op {
+            Op::AllReduce { how: Reduction::Moments, count } => {
+                source = self.graph.node(source.args[0]);
+                Some(count)
+            }
+            _ => None,
+        };
         let own = source.op == Op::BatchStats { group: how.group } && source.args[0] == x;
         if !own && (self.is_needed(stats) || how.group.is_some()) {
             return Err(EngineError::NoGradient { op: source.op.name() });
@@ -223,6 +231,10 @@ impl Sweep<'_> {
                 self.send(beta, Op::Row { row: 0 }, &[total])?;
             }
             if full {
+                let sums = match across {
+                    Some(count) => self.graph.all_reduce(sums, Reduction::Share, count)?,
+                    None => sums,
+                };
                 return self.send(x, Op::NormalizeGradInput(how), &[dy, x, stats, gamma, sums]);
             }
         }

@@ -1,5 +1,6 @@
 //! The graph of a tensor program: operations with static shapes, each with one output, in topological order.
 
+use crate::collective::Reduction;
 use crate::op::{Op, infer};
 use crate::var::{VarId, Vars};
 use crate::{Activation, Convolution, EngineError, Normalization, Transposed, Window};
@@ -43,6 +44,7 @@ pub struct Node {
 pub struct Graph {
     nodes: Vec<Node>,
     scalars: Vec<String>,
+    given: usize,
 }
 
 impl Graph {
@@ -114,6 +116,19 @@ impl Graph {
         self.scalars.push(name.to_string());
         let op = Op::Scalar(self.scalars.len() - 1);
         self.append(Node { op, args: vec![], shape: Shape::scalar(), dtype: Dtype::Real })
+    }
+
+    /// A tensor given anew at every run: the values of [`crate::Feed::given`] that come after those of the tensors asked
+    /// for before.
+    pub fn given(&mut self, shape: impl Into<Shape>) -> NodeId {
+        let (shape, start) = (shape.into(), self.given);
+        self.given += shape.len();
+        self.append(Node { op: Op::Given { start }, args: vec![], shape, dtype: Dtype::Real })
+    }
+
+    /// How many values [`crate::Feed::given`] has.
+    pub fn given_len(&self) -> usize {
+        self.given
     }
 
     /// The value of a variable at the start of the run. Asking for the same variable again returns the same node.
@@ -284,6 +299,11 @@ impl Graph {
     /// logits: `[N, K]`, labels: `[N]` -> `[N]`: 1 where the label's logit is the largest (the first of equals), else 0.
     pub fn correct(&mut self, logits: NodeId, labels: NodeId) -> Result<NodeId, EngineError> {
         self.push(Op::Correct, &[logits, labels])
+    }
+
+    /// x, about so many elements, put together with what the other lanes have: see [`Op::AllReduce`].
+    pub fn all_reduce(&mut self, x: NodeId, how: Reduction, count: usize) -> Result<NodeId, EngineError> {
+        self.push(Op::AllReduce { how, count }, &[x])
     }
 
     /// The sum of all elements, as a scalar.

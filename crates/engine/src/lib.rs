@@ -3,6 +3,7 @@
 //! environment; threads are given to it.
 
 mod autodiff;
+mod collective;
 mod graph;
 mod init;
 pub mod naive;
@@ -19,6 +20,7 @@ mod update;
 mod var;
 
 pub use autodiff::gradients;
+pub use collective::{Attendance, Lane, Meeting, PairTree, Reduction, Turn, in_pairs};
 pub use graph::{Dtype, Graph, Node, NodeId};
 pub use native::{Kernels, Native, NativeOptions, OpTime, Pool};
 pub use op::{Activation, Convolution, Normalization, Op, Transposed, Window};
@@ -84,6 +86,9 @@ pub enum EngineError {
         /// The operation's name.
         op: &'static str,
     },
+    /// A lane that ended early, so that the others have nothing to put their values together with.
+    #[error("another part of the batch failed, so this one cannot be finished")]
+    LaneLeft,
     /// Kernels that this machine cannot execute.
     #[error("this machine cannot execute `{wanted}` kernels; `auto` takes the widest that it can")]
     Kernels {

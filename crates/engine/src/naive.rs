@@ -32,14 +32,25 @@ impl<T: Real> Naive<T> {
     /// Computes every node, then changes the state by the program's updates in order. Fails before any change if the
     /// feed or the state does not fit the program, or a label is not a class.
     pub fn run(&mut self, state: &mut State<T>, feed: &Feed<T>) -> Result<(), EngineError> {
-        check(&self.program, state, feed)?;
-        for (i, node) in self.program.graph.nodes().iter().enumerate() {
-            self.values[i] = self.compute(node, state, feed);
-        }
+        self.compute(state, feed)?;
         for update in &self.program.updates {
             self.apply(update, state);
         }
         Ok(())
+    }
+
+    /// Computes every node and changes nothing: [`Naive::run`] without the updates. Fails like it.
+    pub fn compute(&mut self, state: &State<T>, feed: &Feed<T>) -> Result<(), EngineError> {
+        check(&self.program, state, feed)?;
+        for (i, node) in self.program.graph.nodes().iter().enumerate() {
+            self.values[i] = self.node(node, state, feed);
+        }
+        check_lane(feed)
+    }
+
+    /// The program that is run.
+    pub fn program(&self) -> &Program {
+        &self.program
     }
 
     /// The values of the program's output number `index` in the last run.
@@ -52,7 +63,7 @@ impl<T: Real> Naive<T> {
         &self.values[node.index()]
     }
 
-    fn compute(&self, node: &Node, state: &State<T>, feed: &Feed<T>) -> Vec<T> {
+    fn node(&self, node: &Node, state: &State<T>, feed: &Feed<T>) -> Vec<T> {
         let arg = |i: usize| self.tensor(node.args[i]);
         let number = |i: usize| self.values[node.args[i].index()][0];
         match &node.op {
@@ -60,6 +71,7 @@ impl<T: Real> Naive<T> {
             Op::Labels => Vec::new(),
             Op::SoftLabels => feed.soft_labels.to_vec(),
             Op::Scalar(slot) => vec![feed.scalars[*slot]],
+            Op::Given { start } => feed.given[*start..*start + node.shape.len()].to_vec(),
             Op::Read(var) => state.values[var.index()].clone(),
             Op::Fill { shape, value } => vec![T::from_f64(*value); shape.len()],
             Op::Conv2d(conv) => conv2d::naive::forward(arg(0), arg(1), conv, &node.shape),
@@ -113,6 +125,13 @@ impl<T: Real> Naive<T> {
             Op::Correct => loss::naive::correct(arg(0), feed.labels),
             Op::Sum => elementwise::naive::sum(arg(0)),
             Op::Broadcast(shape) => vec![number(0); shape.len()],
+            Op::AllReduce { how, count } => {
+                let mut out = arg(0).data.to_vec();
+                if let Some(lane) = feed.lane {
+                    lane.reduce(*how, *count, arg(0).data, &mut out);
+                }
+                out
+            }
         }
     }
 
@@ -204,6 +223,7 @@ pub(crate) fn check<T: Real>(program: &Program, state: &State<T>, feed: &Feed<T>
         size(&var.name, var.shape.len(), value.len())?;
     }
     size("scalars", program.graph.scalars().len(), feed.scalars.len())?;
+    size("given tensors", program.graph.given_len(), feed.given.len())?;
     for node in program.graph.nodes() {
         match node.op {
             Op::Features => size("features", node.shape.len(), feed.features.len())?,
@@ -222,6 +242,11 @@ pub(crate) fn check<T: Real>(program: &Program, state: &State<T>, feed: &Feed<T>
         }
     }
     Ok(())
+}
+
+/// Whether the lanes that a program met were all there.
+pub(crate) fn check_lane<T>(feed: &Feed<T>) -> Result<(), EngineError> {
+    if feed.lane.is_some_and(|lane| lane.is_broken()) { Err(EngineError::LaneLeft) } else { Ok(()) }
 }
 
 #[cfg(test)]

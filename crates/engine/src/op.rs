@@ -5,6 +5,7 @@ mod infer;
 
 pub(crate) use infer::infer;
 
+use crate::collective::Reduction;
 use crate::var::VarId;
 use sooner_base::{Key, Shape};
 
@@ -174,6 +175,11 @@ pub enum Op {
     SoftLabels,
     /// A number given at every run, by its position in [`crate::Graph::scalars`].
     Scalar(usize),
+    /// A tensor given at every run: so many values of [`crate::Feed::given`] from this one on.
+    Given {
+        /// Its first value's position.
+        start: usize,
+    },
     /// A variable's value at the start of the run.
     Read(VarId),
     /// A tensor filled with one value.
@@ -322,6 +328,15 @@ pub enum Op {
     Sum,
     /// (ds): a scalar's gradient spread over a tensor of this shape.
     Broadcast(Shape),
+
+    /// (x): put together with what the other lanes have at this point of their programs ([`crate::Lane`]); x itself
+    /// where the program runs alone. For [`Reduction::Moments`] x is `[2, C]`.
+    AllReduce {
+        /// What becomes of the values.
+        how: Reduction,
+        /// How many elements the lane's own values are about.
+        count: usize,
+    },
 }
 
 impl Op {
@@ -332,6 +347,7 @@ impl Op {
             Op::Labels => "labels",
             Op::SoftLabels => "soft_labels",
             Op::Scalar(_) => "scalar",
+            Op::Given { .. } => "given",
             Op::Read(_) => "read",
             Op::Fill { .. } => "fill",
             Op::Conv2d(_) => "conv2d",
@@ -377,6 +393,7 @@ impl Op {
             Op::Correct => "correct",
             Op::Sum => "sum",
             Op::Broadcast(_) => "broadcast",
+            Op::AllReduce { .. } => "all_reduce",
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A program: a graph, what it changes in the variables, and what it returns. One optimiser update, or one
 //! evaluation of a batch, is one run of a program.
 
+use crate::collective::Lane;
 use crate::graph::{Graph, NodeId};
 use crate::update::Update;
 use crate::var::Vars;
@@ -39,12 +40,24 @@ pub struct Feed<'a, T = f32> {
     pub soft_labels: &'a [T],
     /// Where each example came from, if anything in the program is random: it decides what.
     pub origins: &'a [Origin],
+    /// As many values as [`Graph::given_len`] says.
+    pub given: &'a [T],
+    /// The program's place among others that run at the same time; none if it runs alone.
+    pub lane: Option<Lane<'a>>,
 }
 
 impl<T> Default for Feed<'_, T> {
     /// Nothing of anything.
     fn default() -> Self {
-        Feed { features: &[], labels: &[], scalars: &[], soft_labels: &[], origins: &[] }
+        Feed {
+            features: &[],
+            labels: &[],
+            scalars: &[],
+            soft_labels: &[],
+            origins: &[],
+            given: &[],
+            lane: None,
+        }
     }
 }
 

@@ -34,6 +34,7 @@ impl Case {
             scalars: &self.scalars,
             soft_labels: &self.soft_labels,
             origins: &self.origins,
+            ..Feed::default()
         }
     }
 

@@ -219,6 +219,7 @@ fn single_precision_agrees_with_double() {
             scalars: &scalars,
             soft_labels: &soft_labels,
             origins: &case.origins,
+            ..Feed::default()
         };
         let mut single = Naive::<f32>::new(&case.program);
         single.run(&mut case.state.convert(), &feed).unwrap();

@@ -69,14 +69,25 @@ impl Native {
     /// Computes the program's values, then changes the state by its updates in order. Fails before any change if the
     /// feed or the state does not fit the program, or a label is not a class. Allocates nothing.
     pub fn run(&mut self, state: &mut State, feed: &Feed) -> Result<(), EngineError> {
-        naive::check(&self.program, state, feed)?;
-        for at in 0..self.low.steps.len() {
-            self.step(at, state, feed);
-        }
+        self.compute(state, feed)?;
         for at in 0..self.program.updates.len() {
             self.update(at, state, feed);
         }
         Ok(())
+    }
+
+    /// Computes the program's values and changes nothing: [`Native::run`] without the updates. Fails like it.
+    pub fn compute(&mut self, state: &State, feed: &Feed) -> Result<(), EngineError> {
+        naive::check(&self.program, state, feed)?;
+        for at in 0..self.low.steps.len() {
+            self.step(at, state, feed);
+        }
+        naive::check_lane(feed)
+    }
+
+    /// The program that is run.
+    pub fn program(&self) -> &Program {
+        &self.program
     }
 
     /// Runs like [`Native::run`] and says what each operation took, in order.
@@ -129,7 +140,8 @@ impl Native {
         // SAFETY: the plan gives the result, the workspace and every operand of a step, except the one that the result
         // overwrites and that is not handed on, places that do not overlap; results of earlier steps are only read.
         let part = |place: &Place| unsafe { memory.range(place.start, place.len) };
-        let mut operands = Operands { reals: [None; MAX_ARGS], labels: feed.labels, origins: feed.origins };
+        let mut operands =
+            Operands { reals: [None; MAX_ARGS], labels: feed.labels, origins: feed.origins, lane: feed.lane };
         for (i, value) in args.iter().enumerate().filter(|(i, _)| *in_place != Some(*i)) {
             operands.reals[i] = match value.source {
                 Source::Step(_) => self.plan.place(value).map(|place| &*part(&place)),
@@ -194,6 +206,7 @@ fn given<'a>(value: &Value, state: &'a State, feed: &Feed<'a>) -> Option<&'a [f3
         Source::Features => feed.features,
         Source::SoftLabels => feed.soft_labels,
         Source::Scalars => feed.scalars,
+        Source::Given => feed.given,
         Source::Var(var) => &state.values[var],
         Source::Step(_) | Source::Labels => return None,
     };

@@ -4,13 +4,13 @@ use super::columns::total;
 use super::context::Context;
 use super::correlate::{Correlation, Epilogue};
 use super::weight_gradient::WeightGradient;
-use crate::Activation;
 use crate::ops::conv2d::native::{Forward, GradInput, GradWeight};
 use crate::ops::elementwise::native::Channels;
 use crate::ops::matrix::native::Products;
 use crate::ops::normalize::native::By;
 use crate::ops::pool::native::Pooling;
 use crate::ops::{activation, dropout, elementwise, linear, loss, matrix, normalize, pool};
+use crate::{Activation, Lane, Reduction};
 use sooner_base::{Key, Origin};
 
 /// A kernel with what it planned for its shapes. Operands are those of the operation of the same name; a fused bias
@@ -58,6 +58,7 @@ pub(crate) enum Kernel {
     Broadcast,
     Fill { value: f32 },
     Copy,
+    AllReduce { how: Reduction, count: usize },
 }
 
 /// What a kernel reads. An operand that the result overwrites in place is `None`.
@@ -65,6 +66,7 @@ pub(crate) struct Operands<'a> {
     pub(crate) reals: [Option<&'a [f32]>; MAX_ARGS],
     pub(crate) labels: &'a [u32],
     pub(crate) origins: &'a [Origin],
+    pub(crate) lane: Option<Lane<'a>>,
 }
 
 /// Most operands of a kernel.
@@ -199,6 +201,10 @@ impl Kernel {
             Kernel::Broadcast => elementwise::native::fill(cx, x.real(0)[0], out),
             Kernel::Fill { value } => elementwise::native::fill(cx, *value, out),
             Kernel::Copy => elementwise::native::copy(cx, x.real(0), out),
+            Kernel::AllReduce { how, count } => match x.lane {
+                Some(lane) => lane.reduce(*how, *count, x.real(0), out),
+                None => out.copy_from_slice(x.real(0)),
+            },
         }
     }
 }

@@ -20,6 +20,7 @@ pub(crate) enum Source {
     Labels,
     SoftLabels,
     Scalars,
+    Given,
     /// The variable of this number.
     Var(usize),
 }
@@ -178,7 +179,7 @@ impl Lowered {
             Source::Step(_) => return value,
             // Labels are no real values; as an output they are empty.
             Source::Labels => return self.step(Kernel::Fill { value: 0.0 }, vec![], [0, 0], id),
-            Source::Features | Source::SoftLabels | Source::Scalars | Source::Var(_) => {}
+            Source::Features | Source::SoftLabels | Source::Scalars | Source::Given | Source::Var(_) => {}
         }
         self.step(Kernel::Copy, vec![value], [value.len, 0], id)
     }
@@ -209,6 +210,7 @@ impl Lowered {
             Op::Labels => given(Source::Labels, 0),
             Op::SoftLabels => given(Source::SoftLabels, 0),
             Op::Scalar(slot) => given(Source::Scalars, *slot),
+            Op::Given { start } => given(Source::Given, *start),
             Op::Read(var) => given(Source::Var(var.index()), 0),
             Op::Reshape(_) => Value { len, ..self.value(node.args[0]) },
             Op::Row { row } => {
@@ -356,10 +358,12 @@ fn kernel(graph: &Graph, id: NodeId, [bias, relu]: [bool; 2], isa: Isa) -> (Kern
         Op::Correct => (Kernel::Correct, 0),
         Op::Sum => (Kernel::Sum, total_workspace(shape(0).len())),
         Op::Broadcast(_) => (Kernel::Broadcast, 0),
+        Op::AllReduce { how, count } => (Kernel::AllReduce { how: *how, count: *count }, 0),
         Op::Fill { value, .. } => (Kernel::Fill { value: *value as f32 }, 0),
         Op::Features | Op::Labels | Op::SoftLabels | Op::Scalar(_) | Op::Read(_) => {
             unreachable!("given values have no kernel")
         }
+        Op::Given { .. } => unreachable!("given values have no kernel"),
         Op::Reshape(_) | Op::Row { .. } => {
             unreachable!("these are values of others and have no kernel")
         }

@@ -39,6 +39,7 @@ fn expected(case: &Case, runs: usize) -> Left<f64> {
         scalars: &scalars,
         soft_labels: &soft_labels,
         origins: &case.origins,
+        ..Feed::default()
     };
     let mut naive = Naive::new(&case.program);
     let mut run = |_| {
@@ -63,6 +64,7 @@ fn run(case: &Case, native: &mut Native, runs: usize) -> Left<f32> {
         scalars: &scalars,
         soft_labels: &soft_labels,
         origins: &case.origins,
+        ..Feed::default()
     };
     let mut run = |_| {
         native.poison();

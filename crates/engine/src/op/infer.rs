@@ -2,6 +2,7 @@
 
 use super::{Activation, Convolution, Normalization, Op, Transposed, Window};
 use crate::EngineError;
+use crate::collective::Reduction;
 use crate::graph::{Dtype, Node};
 use sooner_base::Shape;
 
@@ -34,6 +35,8 @@ pub(crate) fn infer(op: &Op, args: &[&Node]) -> Result<(Shape, Dtype), EngineErr
         Op::UnitRows { .. } | Op::ClipFactor { .. } => 1,
         Op::BatchMatmul(_) => 2,
         Op::Features | Op::Labels | Op::SoftLabels | Op::Scalar(_) | Op::Read(_) | Op::Fill { .. } => 0,
+        Op::Given { .. } => 0,
+        Op::AllReduce { .. } => 1,
         Op::BiasGrad
         | Op::BatchStats { .. }
         | Op::Row { .. }
@@ -67,7 +70,7 @@ pub(crate) fn infer(op: &Op, args: &[&Node]) -> Result<(Shape, Dtype), EngineErr
         check(good, "statistics [2, C], or [G, 2, C] of groups")
     };
     let shape = match op {
-        Op::Features | Op::Labels | Op::SoftLabels | Op::Scalar(_) | Op::Read(_) => {
+        Op::Features | Op::Labels | Op::SoftLabels | Op::Scalar(_) | Op::Given { .. } | Op::Read(_) => {
             unreachable!("leaves are appended with their shape")
         }
         Op::Fill { shape, .. } => shape.clone(),
@@ -144,6 +147,12 @@ pub(crate) fn infer(op: &Op, args: &[&Node]) -> Result<(Shape, Dtype), EngineErr
         Op::Row { row } => {
             check(s[0].rank() > 0 && *row < s[0][0], "a tensor with that row")?;
             Shape::new(&s[0].dims()[1..])
+        }
+        Op::AllReduce { how, count } => {
+            check(*count > 0, "values about at least one element")?;
+            let stats = s[0].rank() == 2 && s[0][0] == 2;
+            check(*how != Reduction::Moments || stats, "statistics [2, C]")?;
+            s[0].clone()
         }
         Op::Relu | Op::Scale(_) => s[0].clone(),
         Op::Activate(activation) => {
