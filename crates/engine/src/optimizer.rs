@@ -109,31 +109,51 @@ impl OptimizerSpec {
 /// The name of the scalar that an update's number is fed as, counted from 1.
 const UPDATE: &str = "update";
 
-/// Appends the gradients of `loss` by every trained variable that the graph reads, and returns the updates: one step
-/// for each variable, in the order of `vars`, then the averages. Scalars of the graph become: `learning_rate`,
-/// `momentum` and `weight_decay`, for every rule, so that what is fed does not depend on it; `update`, the number of
-/// the update from 1, for Adam; `average_decay` and `average_due` (nothing is averaged where it is 0) for averages; and
-/// those that groups name. Variables of the optimiser are called after the variable NAME that they serve:
-/// `NAME.velocity`, `NAME.moment1`, `NAME.moment2` start at 0, `NAME.average` starts like NAME. Averages are taken of
-/// running statistics too, so `updates` of those must come before the ones returned here.
+/// Appends the gradients of `loss` by every trained variable that the graph reads, and returns the updates that
+/// [`add_steps`] makes of them.
 pub fn add_optimizer(
     vars: &mut Vars,
     graph: &mut Graph,
     loss: NodeId,
     spec: &OptimizerSpec,
 ) -> Result<Vec<Update>, EngineError> {
+    let gradients = add_gradients(vars, graph, loss)?;
+    add_steps(vars, graph, &gradients, spec)
+}
+
+/// Appends the gradients of `loss` by every trained variable that the graph reads, in the order of `vars`.
+pub fn add_gradients(
+    vars: &Vars,
+    graph: &mut Graph,
+    loss: NodeId,
+) -> Result<Vec<(VarId, NodeId)>, EngineError> {
     let params: Vec<VarId> =
         vars.ids().filter(|id| vars.get(*id).role.is_trained() && reads(graph, *id)).collect();
     let nodes: Vec<NodeId> = params.iter().map(|id| graph.read(vars, *id)).collect();
-    let grads = gradients(graph, loss, &nodes)?;
+    Ok(params.into_iter().zip(gradients(graph, loss, &nodes)?).collect())
+}
+
+/// Returns the updates that an optimiser makes of gradients, wherever those come from: one step for each variable in the
+/// order given, then the averages. Scalars of the graph become: `learning_rate`,
+/// `momentum` and `weight_decay`, for every rule, so that what is fed does not depend on it; `update`, the number of
+/// the update from 1, for Adam; `average_decay` and `average_due` (nothing is averaged where it is 0) for averages; and
+/// those that groups name. Variables of the optimiser are called after the variable NAME that they serve:
+/// `NAME.velocity`, `NAME.moment1`, `NAME.moment2` start at 0, `NAME.average` starts like NAME. Averages are taken of
+/// running statistics too, so `updates` of those must come before the ones returned here.
+pub fn add_steps(
+    vars: &mut Vars,
+    graph: &mut Graph,
+    gradients: &[(VarId, NodeId)],
+    spec: &OptimizerSpec,
+) -> Result<Vec<Update>, EngineError> {
     let [learning_rate, momentum, weight_decay] =
         ["learning_rate", "momentum", "weight_decay"].map(|name| graph.scalar(name));
     let clip = match spec.clip {
-        Some(limit) => Some(clip_factor(graph, &grads, limit)?),
+        Some(limit) => Some(clip_factor(graph, gradients, limit)?),
         None => None,
     };
     let mut build = Build { vars, graph, updates: vec![], matrices: vec![] };
-    for (param, grad) in params.into_iter().zip(grads) {
+    for &(param, grad) in gradients {
         let var = build.vars.get(param).clone();
         let group = spec.groups.iter().find(|group| group.holds(&var));
         let momentum = match group.and_then(|g| g.momentum) {
@@ -164,7 +184,8 @@ pub fn add_optimizer(
     let Build { vars, graph, mut updates, .. } = build;
     updates.sort_by_key(order);
     if let Some(averaging) = spec.averaging {
-        updates.extend(averages(vars, graph, averaging)?);
+        let trained: Vec<VarId> = gradients.iter().map(|(id, _)| *id).collect();
+        updates.extend(averages(vars, graph, &trained, averaging)?);
     }
     Ok(updates)
 }
@@ -232,22 +253,24 @@ fn squares(graph: &mut Graph, x: NodeId) -> Result<NodeId, EngineError> {
 }
 
 /// What all gradients must be multiplied by so that their norm is at most the limit.
-fn clip_factor(graph: &mut Graph, grads: &[NodeId], limit: f64) -> Result<NodeId, EngineError> {
+fn clip_factor(graph: &mut Graph, gradients: &[(VarId, NodeId)], limit: f64) -> Result<NodeId, EngineError> {
     let mut total = graph.push(Op::Fill { shape: Shape::scalar(), value: 0.0 }, &[])?;
-    for grad in grads {
+    for (_, grad) in gradients {
         let more = squares(graph, *grad)?;
         total = graph.add(total, more)?;
     }
     graph.push(Op::ClipFactor { limit }, &[total])
 }
 
-/// One average for each trained variable that the graph reads and for all running statistics.
-fn averages(vars: &mut Vars, graph: &mut Graph, averaging: Averaging) -> Result<Vec<Update>, EngineError> {
+/// One average for each of these variables and for all running statistics.
+fn averages(
+    vars: &mut Vars,
+    graph: &mut Graph,
+    trained: &[VarId],
+    averaging: Averaging,
+) -> Result<Vec<Update>, EngineError> {
     let [decay, due] = ["average_decay", "average_due"].map(|name| graph.scalar(name));
-    let averaged = |id: &VarId| match vars.get(*id).role {
-        Role::Running => true,
-        role => role.is_trained() && reads(graph, *id),
-    };
+    let averaged = |id: &VarId| vars.get(*id).role == Role::Running || trained.contains(id);
     let found: Vec<VarId> = vars.ids().filter(averaged).collect();
     let mut updates = Vec::with_capacity(found.len());
     for of in found {

@@ -155,10 +155,11 @@ impl Native {
     fn update(&mut self, at: usize, state: &mut State, feed: &Feed) {
         let operands = &self.low.operands[at];
         let read = |value: &Value| -> &[f32] {
-            match self.plan.place(value) {
-                Some(place) => &self.arena.values()[place.start..place.start + place.len],
-                None => &feed.scalars[value.start..value.start + value.len],
+            if let Some(place) = self.plan.place(value) {
+                return &self.arena.values()[place.start..place.start + place.len];
             }
+            let whole = if value.source == Source::Given { feed.given } else { feed.scalars };
+            &whole[value.start..value.start + value.len]
         };
         let number = |id: NodeId| {
             let found = operands.iter().find(|(known, _)| *known == id);

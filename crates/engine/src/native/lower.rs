@@ -184,10 +184,11 @@ impl Lowered {
         self.step(Kernel::Copy, vec![value], [value.len, 0], id)
     }
 
-    /// What an update takes: the result of a step, or a number from outside.
+    /// What an update takes: the result of a step, or values from outside that no update changes.
     fn operand(&mut self, id: NodeId) -> Value {
         let value = self.value(id);
-        if value.source == Source::Scalars { value } else { self.result(id) }
+        let fixed = matches!(value.source, Source::Scalars | Source::Given);
+        if fixed { value } else { self.result(id) }
     }
 
     fn step(
