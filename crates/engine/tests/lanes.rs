@@ -79,14 +79,14 @@ impl Data {
     }
 }
 
-/// Anything that runs a program on examples `from..to`, perhaps as a lane, and gives its outputs back.
-type Run<'a> =
-    dyn Fn(&Program, [usize; 2], Option<Lane<'_>>) -> Result<Vec<Vec<f64>>, EngineError> + Sync + 'a;
+/// A program's outputs.
+type Outputs = Vec<Vec<f64>>;
 
-fn naive(
-    data: &Data,
-) -> impl Fn(&Program, [usize; 2], Option<Lane<'_>>) -> Result<Vec<Vec<f64>>, EngineError> + Sync {
-    move |program, [from, to], lane| {
+/// Anything that runs a program on examples `from..to`, perhaps as a lane.
+type Run<'a> = dyn Fn(&Program, [usize; 2], Option<Lane<'_>>) -> Result<Outputs, EngineError> + Sync + 'a;
+
+fn naive<'a>(data: &'a Data) -> Box<Run<'a>> {
+    Box::new(move |program, [from, to], lane| {
         let mut executor = Naive::<f64>::new(program);
         let state = State::init(&program.vars, Seed(1)).convert::<f64>();
         let feed = Feed {
@@ -99,14 +99,12 @@ fn naive(
         };
         executor.compute(&state, &feed)?;
         Ok((0..program.outputs.len()).map(|i| executor.output(i).to_vec()).collect())
-    }
+    })
 }
 
-fn native(
-    data: &Data,
-) -> impl Fn(&Program, [usize; 2], Option<Lane<'_>>) -> Result<Vec<Vec<f64>>, EngineError> + Sync {
+fn native<'a>(data: &'a Data) -> Box<Run<'a>> {
     let features: Vec<f32> = data.features.iter().map(|v| *v as f32).collect();
-    move |program, [from, to], lane| {
+    Box::new(move |program, [from, to], lane| {
         let options = NativeOptions { threads: NonZeroUsize::MIN, kernels: Kernels::Auto };
         let mut executor = Native::compile(program, &options)?;
         let state = State::init(&program.vars, Seed(1));
@@ -121,11 +119,11 @@ fn native(
         executor.compute(&state, &feed)?;
         let output = |i| executor.output(i).iter().map(|v| f64::from(*v)).collect();
         Ok((0..program.outputs.len()).map(output).collect())
-    }
+    })
 }
 
 /// Runs parts of these sizes at the same time, on threads that so many turns are shared among (none: each its own).
-fn in_parts(run: &Run<'_>, sizes: &[usize], turns: usize) -> Vec<Result<Vec<Vec<f64>>, EngineError>> {
+fn in_parts(run: &Run<'_>, sizes: &[usize], turns: usize) -> Vec<Result<Outputs, EngineError>> {
     let whole: usize = sizes.iter().sum();
     let meeting = Meeting::new(sizes.len());
     let turns: Vec<Turn> = (0..turns).map(|_| Turn::default()).collect();
@@ -178,8 +176,8 @@ fn check(run: &Run<'_>, tolerance: f64) {
 #[test]
 fn parts_of_a_batch_come_to_the_whole() {
     let data = Data::new(7);
-    check(&naive(&data), 1e-12);
-    check(&native(&data), 2e-5);
+    check(&*naive(&data), 1e-12);
+    check(&*native(&data), 2e-5);
 }
 
 #[test]
@@ -187,8 +185,8 @@ fn bits_do_not_depend_on_who_comes_first() {
     let data = Data::new(7);
     let run = native(&data);
     let bits = |turns: usize| -> Vec<Vec<Vec<u64>>> {
-        let parts = in_parts(&run, &[2, 3, 2], turns);
-        let bits = |part: Vec<Vec<f64>>| -> Vec<Vec<u64>> {
+        let parts = in_parts(&*run, &[2, 3, 2], turns);
+        let bits = |part: Outputs| -> Vec<Vec<u64>> {
             part.iter().map(|values| values.iter().map(|v| v.to_bits()).collect()).collect()
         };
         parts.into_iter().map(|part| bits(part.expect("it fits"))).collect()
@@ -204,7 +202,7 @@ fn a_part_that_fails_does_not_hold_the_others_up() {
     let mut data = Data::new(7);
     data.labels[4] = 99;
     for turns in [0, 1] {
-        let parts = in_parts(&naive(&data), &[2, 2, 3], turns);
+        let parts = in_parts(&*naive(&data), &[2, 2, 3], turns);
         assert_eq!(parts[0], Err(EngineError::LaneLeft));
         assert_eq!(parts[1], Err(EngineError::LaneLeft));
         assert_eq!(parts[2], Err(EngineError::Label { example: 0, label: 99, classes: CLASSES }));
