@@ -21,6 +21,8 @@ pub(crate) enum Command {
     Rerun(RerunArgs),
     /// Measure the update that `train` runs: examples/s, GFLOP/s, share of the machine's peak.
     Bench(BenchArgs),
+    /// Count a run's arithmetic: FLOPs, and the time they take at 100 % of a peak.
+    Ceiling(CeilingArgs),
     /// Evaluate the weights of a record.
     Eval(EvalArgs),
     /// List the built-in workloads, or print one as TOML.
@@ -35,6 +37,8 @@ pub(crate) enum Command {
     Study(StudyArgs),
     /// Write a page of runs: curves, where their time went, the ceiling.
     Report(ReportArgs),
+    /// Write what a racer hands in: DAWNBench's two files, plan, machine, log.
+    Submit(SubmitArgs),
 }
 
 /// Which data; the same words as in a plan's data section.
@@ -117,7 +121,10 @@ pub(crate) struct TrainArgs {
     /// Decides initial values, order and augmentation
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
-    /// Folder of the record [default: runs/NAME-TIME]
+    /// The same plan once for each seed, e.g. 1..5 or 1,2,7; with --out, goes on with what is there
+    #[arg(long, value_name = "LIST", conflicts_with_all = ["seed", "resume"])]
+    pub(crate) seeds: Option<String>,
+    /// Folder of the record, or with --seeds of a record for each [default: runs/NAME-TIME]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Start from the weights of a record or a weights file (fine-tuning)
@@ -152,6 +159,49 @@ pub(crate) struct BenchArgs {
     /// Examples a batch [default: the plan's]
     #[arg(long, value_name = "N")]
     pub(crate) batch: Option<usize>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CeilingArgs {
+    #[command(flatten)]
+    pub(crate) plan: PlanArgs,
+    /// The peak in GFLOP/s, for another machine's time [default: this one's, measured]
+    #[arg(long, value_name = "GFLOPS", allow_negative_numbers = true)]
+    pub(crate) peak: Option<f64>,
+    /// The run's length in epochs [default: the plan's]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) epochs: Option<f64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SubmitArgs {
+    /// A record's folder; its run must have ended, and have evaluated the test split
+    #[arg(value_name = "RECORD")]
+    pub(crate) record: PathBuf,
+    /// Folder to write to: empty, or not there yet [default: RECORD/submission]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Who hands it in
+    #[arg(long, value_name = "NAME")]
+    pub(crate) author: String,
+    /// How to reach them
+    #[arg(long, value_name = "ADDRESS", default_value = "")]
+    pub(crate) email: String,
+    /// Where the code can be read
+    #[arg(long, value_name = "URL", default_value = "")]
+    pub(crate) code_url: String,
+    /// What the machine is called [default: its processor and cores, as recorded]
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) hardware: Option<String>,
+    /// Dollars an hour of it, on demand [default: none]
+    #[arg(long, value_name = "DOLLARS")]
+    pub(crate) cost_per_hour: Option<f64>,
+    /// Accuracy that the printed time is to
+    #[arg(long, value_name = "A", default_value_t = 0.94)]
+    pub(crate) goal: f64,
+    /// Print exactly one JSON object on the last line of stdout
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -305,6 +355,7 @@ impl Command {
             Command::Train(args) => args.plan.json,
             Command::Rerun(args) => args.json,
             Command::Bench(args) => args.plan.json,
+            Command::Ceiling(args) => args.plan.json,
             Command::Eval(args) => args.json,
             Command::Workloads(args) => args.json,
             Command::Data(args) => args.command.json(),
@@ -312,6 +363,7 @@ impl Command {
             Command::Nqm(args) => args.json,
             Command::Study(args) => args.command.json(),
             Command::Report(args) => args.json,
+            Command::Submit(args) => args.json,
         }
     }
 }

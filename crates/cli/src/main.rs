@@ -36,6 +36,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Train(args) => commands::train::run(&args),
         Command::Rerun(args) => commands::rerun::run(&args),
         Command::Bench(args) => commands::bench::run(&args),
+        Command::Ceiling(args) => commands::ceiling::run(&args),
         Command::Eval(args) => commands::eval::run(&args),
         Command::Workloads(args) => commands::workloads::run(&args),
         Command::Data(args) => match args.command {
@@ -47,6 +48,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         },
         Command::Dawnbench(args) => commands::dawnbench::run(&args),
         Command::Report(args) => commands::report::run(&args),
+        Command::Submit(args) => commands::submit::run(&args),
         Command::Study(args) => study::run(&args.command),
         Command::Nqm(args) => commands::nqm::run(&args),
     }

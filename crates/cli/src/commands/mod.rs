@@ -1,6 +1,7 @@
 //! One file for each command.
 
 pub(crate) mod bench;
+pub(crate) mod ceiling;
 pub(crate) mod data;
 pub(crate) mod dawnbench;
 pub(crate) mod eval;
@@ -8,5 +9,7 @@ pub(crate) mod nqm;
 pub(crate) mod report;
 pub(crate) mod rerun;
 pub(crate) mod resume;
+pub(crate) mod seeds;
+pub(crate) mod submit;
 pub(crate) mod train;
 pub(crate) mod workloads;

@@ -15,16 +15,27 @@ use sooner_record::{
 use sooner_train::{MAY_CHANGE, ResumeError, Start, TrainError, check_resumable};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 pub(crate) fn run(args: &TrainArgs, folder: &Path) -> anyhow::Result<ExitCode> {
-    let settings = changes(args)?;
+    let summary = go_on(folder, &changes(args)?, &interrupts()?)?;
+    report(&summary, args.plan.json)
+}
+
+/// Goes on with a run to its end, with these changes to its plan; what a run that is over came to.
+pub(crate) fn go_on(
+    folder: &Path,
+    settings: &[Setting],
+    interrupted: &Arc<AtomicBool>,
+) -> anyhow::Result<Summary> {
     let record = RunReader::open_started(folder)?;
     let mut typed = record.plan.clone();
-    typed.apply(&settings)?;
+    typed.apply(settings)?;
     typed.check_without_data()?;
     if let Some(summary) = finished(&record, &typed)? {
         eprintln!("the run in `{}` is over: there is nothing to go on with", folder.display());
-        return report(summary, args.plan.json);
+        return Ok(summary.clone());
     }
 
     let checkpoint = Checkpoint::find(folder)?;
@@ -55,11 +66,9 @@ pub(crate) fn run(args: &TrainArgs, folder: &Path) -> anyhow::Result<ExitCode> {
     let differences = record.plan.differences(&ready.plan).into_iter();
     let changed = differences.map(|d| Change { key: d.key, from: d.this, to: d.other }).collect();
     let header = ready.header();
-    let interrupted = interrupts()?;
     let resumed = Resumed { updates, run: Some(header.clone()), changed };
     let writer = RunWriter::resume(folder, &ready.plan, &header, &resumed)?;
-    let summary = drive(&ready, watch, start, writer, interrupted)?;
-    report(&summary, args.plan.json)
+    drive(&ready, watch, start, writer, interrupted)
 }
 
 /// The settings that may come with `--resume`; anything else is a usage error that says why.

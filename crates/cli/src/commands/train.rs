@@ -2,13 +2,14 @@
 
 use crate::args::TrainArgs;
 use crate::closing::closing;
-use crate::commands::resume;
+use crate::commands::{resume, seeds};
 use crate::machine;
 use crate::progress::Bar;
 use crate::ready::Ready;
 use crate::settle;
 use anyhow::Context;
 use sooner_engine::native::Kernels;
+use sooner_plan::Plan;
 use sooner_record::{RunWriter, Status, Summary};
 use sooner_train::{Checkpoints, Start, Stopwatch, train};
 use std::path::{Path, PathBuf};
@@ -20,20 +21,29 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<ExitCode> {
     if let Some(folder) = &args.resume {
         return resume::run(args, folder);
     }
+    if let Some(list) = &args.seeds {
+        return seeds::run(args, list);
+    }
     let typed = settle::train_plan(args)?;
-    let (mut ready, watch) = Ready::new(&typed, Kernels::Auto, None)?;
+    let summary = start(&typed, args.out.as_deref(), args.plan.json, &interrupts()?)?;
+    report(&summary, args.plan.json)
+}
+
+/// Begins a run and goes to its end.
+pub(crate) fn start(
+    typed: &Plan,
+    folder: Option<&Path>,
+    quiet: bool,
+    interrupted: &Arc<AtomicBool>,
+) -> anyhow::Result<Summary> {
+    let (mut ready, watch) = Ready::new(typed, Kernels::Auto, None)?;
     let weights = ready.read_init()?;
-    let folder = match &args.out {
-        Some(folder) => folder.clone(),
-        None => unused_folder(&ready.plan.name),
-    };
-    let interrupted = interrupts()?;
+    let folder = folder.map_or_else(|| unused_folder(&ready.plan.name), Path::to_path_buf);
     let writer = RunWriter::create(&folder, &ready.plan, &ready.header())?;
-    if !args.plan.json {
+    if !quiet {
         eprintln!("{}", opening(&ready));
     }
     drive(&ready, watch, Start { weights, ..Start::default() }, writer, interrupted)
-        .and_then(|summary| report(&summary, args.plan.json))
 }
 
 /// Runs to the end, with a progress bar.
@@ -42,9 +52,9 @@ pub(crate) fn drive(
     watch: Stopwatch,
     start: Start,
     mut writer: RunWriter,
-    interrupted: Arc<AtomicBool>,
+    interrupted: &Arc<AtomicBool>,
 ) -> anyhow::Result<Summary> {
-    let mut bar = Bar::new(ready.total_updates(), interrupted);
+    let mut bar = Bar::new(ready.total_updates(), interrupted.clone());
     let summary = train(ready.job(watch, start, Checkpoints::Auto), &mut writer, &mut bar);
     bar.clear();
     summary.with_context(|| {
@@ -65,7 +75,7 @@ pub(crate) fn report(summary: &Summary, json: bool) -> anyhow::Result<ExitCode> 
 
 /// Exit codes: 0 target reached (or nothing to reach and done), 3 budget ended before the target, 4 diverged, 130
 /// interrupted.
-fn exit_code(status: Status) -> ExitCode {
+pub(crate) fn exit_code(status: Status) -> ExitCode {
     ExitCode::from(match status {
         Status::Reached | Status::Done => 0,
         Status::Budget => 3,
@@ -88,7 +98,7 @@ pub(crate) fn interrupts() -> anyhow::Result<Arc<AtomicBool>> {
 }
 
 /// `runs/NAME-TIME`, with a number behind it if two runs start within the same second.
-fn unused_folder(name: &str) -> PathBuf {
+pub(crate) fn unused_folder(name: &str) -> PathBuf {
     let time = machine::timestamp(machine::unix_seconds());
     let base = Path::new("runs").join(format!("{name}-{time}"));
     let numbered = (2..).map(|n| Path::new("runs").join(format!("{name}-{time}-{n}")));

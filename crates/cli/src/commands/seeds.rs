@@ -1,0 +1,289 @@
+//! `sooner train --seeds`: the same plan once for each seed, and what they come to together.
+
+use crate::args::TrainArgs;
+use crate::commands::resume::go_on;
+use crate::commands::train::{exit_code, interrupts, start, unused_folder};
+use crate::fail::Failure;
+use crate::progress::duration;
+use crate::settle;
+use serde::Serialize;
+use sooner_base::{Seed, mean, sample_sd};
+use sooner_plan::{Metric, Plan, Stop, Target};
+use sooner_record::{RecordError, RunReader, Status, Summary};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// The most seeds of one series.
+const MOST: usize = 1000;
+
+pub(crate) fn run(args: &TrainArgs, list: &str) -> anyhow::Result<ExitCode> {
+    let seeds = parse(list)?;
+    let plan = settle::train_plan(args)?;
+    let series = args.out.clone().unwrap_or_else(|| unused_folder(&plan.name));
+    let plans: Vec<Plan> = seeds.iter().map(|&seed| Plan { seed: Seed(seed), ..plan.clone() }).collect();
+    let folders: Vec<_> = seeds.iter().map(|seed| series.join(format!("seed-{seed}"))).collect();
+    // All of them before the first run starts: hours later is too late to find another plan's runs here.
+    for (plan, folder) in plans.iter().zip(&folders) {
+        check_same(plan, folder)?;
+    }
+
+    let interrupted = interrupts()?;
+    let mut runs = Vec::new();
+    for (plan, folder) in plans.iter().zip(&folders) {
+        let summary = match progress_of(folder)? {
+            Some(Some(summary)) => *summary,
+            Some(None) => go_on(folder, &[], &interrupted)?,
+            None => start(plan, Some(folder), args.plan.json || !runs.is_empty(), &interrupted)?,
+        };
+        if !args.plan.json {
+            eprintln!("seed {}: {}", plan.seed.0, said(&summary));
+        }
+        let stopped = summary.status == Status::Interrupted;
+        runs.push(Run { seed: plan.seed.0, summary });
+        if stopped {
+            eprintln!("interrupted: the same command with --out {} goes on", series.display());
+            break;
+        }
+    }
+    let together = Together::of(&plan, series.display().to_string(), runs)?;
+    match args.plan.json {
+        true => println!("{}", serde_json::to_string(&together)?),
+        false => println!("{}", together.table()),
+    }
+    Ok(together.exit_code(plan.run.stop))
+}
+
+/// Seeds as `1..5`, both ends included, or separated by commas.
+fn parse(list: &str) -> Result<Vec<u64>, Failure> {
+    let refuse = |hint: &str| {
+        let expected = "seeds as 1..5 (both ends included) or 1,2,7, each once";
+        Failure::usage("seeds cannot be used", "--seeds", [expected, &format!("`{list}`"), hint])
+    };
+    let mut seeds = Vec::new();
+    for part in list.split(',').map(str::trim) {
+        let (first, last) = part.split_once("..").unwrap_or((part, part));
+        let number = |text: &str| text.trim().trim_start_matches('=').parse::<u64>().map_err(|_| refuse(""));
+        let (first, last) = (number(first)?, number(last)?);
+        if last < first {
+            return Err(refuse("the smaller seed comes first"));
+        }
+        if last - first >= MOST as u64 || seeds.len() >= MOST {
+            return Err(refuse(&format!("at most {MOST} seeds")));
+        }
+        seeds.extend(first..=last);
+    }
+    let mut sorted = seeds.clone();
+    sorted.sort_unstable();
+    sorted.dedup();
+    if sorted.len() < seeds.len() { Err(refuse("a seed is there twice")) } else { Ok(seeds) }
+}
+
+/// Refuses a folder that holds a run of another plan.
+fn check_same(plan: &Plan, folder: &Path) -> anyhow::Result<()> {
+    let record = match RunReader::open_started(folder) {
+        Err(RecordError::NoRecord { .. }) => return Ok(()),
+        record => record?,
+    };
+    // What resolving filled in there is filled in here too, from the same files and cores; the sum of given weights is
+    // only known once they are read, and is checked then.
+    let resolved = plan.resolve(&settle::peek(plan)?, crate::machine::cores())?;
+    let differences = resolved.differences(&record.plan);
+    let Some(d) = differences.iter().find(|d| d.key != "run.init.crc32") else { return Ok(()) };
+    let shown = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_string());
+    let fields = [
+        &*format!("a run of the same plan: {} = {}", d.key, shown(&d.this)),
+        &format!("{} = {}", d.key, shown(&d.other)),
+        "choose another --out, or give the settings that the series began with",
+    ];
+    Err(Failure::world("the folder holds a run of another plan", &folder.display().to_string(), fields)
+        .into())
+}
+
+/// None if there is no run yet, else what it came to if it is over.
+fn progress_of(folder: &Path) -> anyhow::Result<Option<Option<Box<Summary>>>> {
+    match RunReader::open_started(folder) {
+        Err(RecordError::NoRecord { .. }) => Ok(None),
+        record => {
+            let over = record?.log.summary().filter(|s| s.status != Status::Interrupted).cloned();
+            Ok(Some(over.map(Box::new)))
+        }
+    }
+}
+
+fn said(s: &Summary) -> String {
+    let metrics = s.last.map_or(String::new(), |m| format!(", {} accuracy {:.4}", m.split, m.accuracy));
+    let time = duration(s.position.training_seconds.0);
+    format!("{}{metrics}, {:.2} epochs, {time} of training", s.status, s.position.epochs.0)
+}
+
+/// One seed's run.
+#[derive(Debug, Serialize)]
+struct Run {
+    seed: u64,
+    #[serde(flatten)]
+    summary: Summary,
+}
+
+/// A sample's size, mean and standard deviation (n - 1); null where there are too few.
+#[derive(Debug, Serialize)]
+struct Sample {
+    n: usize,
+    mean: Option<f64>,
+    sd: Option<f64>,
+}
+
+impl Sample {
+    fn of(values: &[f64]) -> Sample {
+        Sample { n: values.len(), mean: mean(values), sd: sample_sd(values) }
+    }
+
+    fn text(&self, show: impl Fn(f64) -> String) -> String {
+        let part = |name: &str, value: Option<f64>| value.map(|v| format!("{name}{}", show(v)));
+        let parts: Vec<String> =
+            [part("mean ", self.mean), part("sd ", self.sd), Some(format!("n = {}", self.n))]
+                .into_iter()
+                .flatten()
+                .collect();
+        parts.join(", ")
+    }
+}
+
+/// The JSON object.
+#[derive(Debug, Serialize)]
+struct Together {
+    workload: String,
+    folder: String,
+    target: Option<String>,
+    /// What `final` is of: the target's, or accuracy.
+    metric: String,
+    runs: Vec<Run>,
+    /// Runs whose status is `reached`.
+    reached: usize,
+    diverged: usize,
+    /// Of the weights that each run ended with, those that diverged left out.
+    #[serde(rename = "final")]
+    last: Sample,
+    /// Whether the mean meets the target; null without one.
+    mean_meets_target: Option<bool>,
+    /// Over the runs that reached it.
+    updates_to_target: Sample,
+    training_seconds: Sample,
+    wall_seconds: Sample,
+    /// Share of the ceiling.
+    share: Sample,
+}
+
+impl Together {
+    fn of(plan: &Plan, folder: String, runs: Vec<Run>) -> anyhow::Result<Together> {
+        let target = plan.target()?;
+        let metric = target.as_ref().map_or(Metric::Accuracy, |t| t.metric);
+        let over = |r: &&Run| !matches!(r.summary.status, Status::Diverged | Status::Interrupted);
+        let sample = |value: &dyn Fn(&Summary) -> Option<f64>| {
+            Sample::of(&runs.iter().filter(over).filter_map(|r| value(&r.summary)).collect::<Vec<_>>())
+        };
+        let count = |status| runs.iter().filter(|r| r.summary.status == status).count();
+        let last = sample(&|s| s.last.map(|m| m.get(metric)));
+        let met = |target: &Target| last.mean.is_some_and(|mean| target.met(mean));
+        Ok(Together {
+            workload: plan.name.clone(),
+            folder,
+            mean_meets_target: target.as_ref().map(met),
+            metric: format!("{}.{metric}", plan.evaluation_split()),
+            target: plan.run.target.clone(),
+            reached: count(Status::Reached),
+            diverged: count(Status::Diverged),
+            updates_to_target: sample(&|s| {
+                s.reached_at.filter(|_| s.status == Status::Reached).map(|at| at.updates.0 as f64)
+            }),
+            training_seconds: sample(&|s| Some(s.position.training_seconds.0)),
+            wall_seconds: sample(&|s| Some(s.position.wall_seconds.0)),
+            share: sample(&|s| Some(s.ceiling.share)),
+            last,
+            runs,
+        })
+    }
+
+    /// With the end judged, the mean decides, as in a race over seeds; else every run has to reach the target.
+    fn exit_code(&self, stop: Stop) -> ExitCode {
+        let has = |status| self.runs.iter().any(|r| r.summary.status == status);
+        let met = stop == Stop::End && self.mean_meets_target == Some(true);
+        let worst = [Status::Interrupted, Status::Diverged, Status::Budget].into_iter().find(|s| has(*s));
+        match worst {
+            Some(Status::Budget) if met => ExitCode::SUCCESS,
+            worst => exit_code(worst.unwrap_or(Status::Done)),
+        }
+    }
+
+    fn table(&self) -> String {
+        let metric = self.metric.split('.').next_back().unwrap_or("accuracy");
+        let mut lines = vec![format!(
+            "{:>6}  {:<11}  {:>14}  {:>8}  {:>12}  {:>12}  {:>6}",
+            "seed", "status", self.metric, "epochs", "training", "wall", "share"
+        )];
+        for Run { seed, summary: s } in &self.runs {
+            let value = s.last.map_or("-".to_string(), |m| {
+                let value = match metric {
+                    "loss" => m.loss,
+                    "error" => m.error,
+                    _ => m.accuracy,
+                };
+                format!("{value:.4}")
+            });
+            lines.push(format!(
+                "{seed:>6}  {:<11}  {value:>14}  {:>8.2}  {:>12}  {:>12}  {:>4.0} %",
+                s.status.to_string(),
+                s.position.epochs.0,
+                duration(s.position.training_seconds.0),
+                duration(s.position.wall_seconds.0),
+                100.0 * s.ceiling.share,
+            ));
+        }
+        lines.push(format!("  final     {} {}", self.metric, self.last.text(|v| format!("{v:.4}"))));
+        if let Some(target) = &self.target {
+            let mean = match self.mean_meets_target {
+                Some(true) => "; the mean meets it",
+                _ => "; the mean does not meet it",
+            };
+            lines.push(format!(
+                "  target    {target} reached by {} of {}{mean}",
+                self.reached,
+                self.runs.len()
+            ));
+        }
+        if self.diverged > 0 {
+            lines.push(format!(
+                "  diverged  {} of {}, left out of the means",
+                self.diverged,
+                self.runs.len()
+            ));
+        }
+        if self.updates_to_target.n > 0 {
+            lines.push(format!(
+                "  updates   to target: {}",
+                self.updates_to_target.text(|v| format!("{v:.0}"))
+            ));
+        }
+        lines.push(format!("  training  {}", self.training_seconds.text(duration)));
+        lines.push(format!("  wall      {}", self.wall_seconds.text(duration)));
+        lines.push(format!("  records   {}", self.folder));
+        lines.join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    #[test]
+    fn seeds_are_listed() {
+        assert_eq!(parse("1..5").unwrap(), [1, 2, 3, 4, 5]);
+        assert_eq!(parse("7").unwrap(), [7]);
+        assert_eq!(parse("3, 1 ,8..9").unwrap(), [3, 1, 8, 9]);
+        for wrong in
+            ["", "5..1", "1,1", "1..3,2", "a", "-1", "1..", "0..1000", "0..18446744073709551615", "1.5"]
+        {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(parse("0..999").unwrap().len(), 1000);
+    }
+}
