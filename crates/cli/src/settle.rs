@@ -149,9 +149,3 @@ pub(crate) fn facts(splits: &Splits) -> DataFacts {
         classes: splits.train.classes(),
     }
 }
-
-/// Height, width and channels of what a network sees: images, cut where the plan cuts them.
-pub(crate) fn input_shape([h, w, c]: [usize; 3], crop: Option<usize>) -> [usize; 3] {
-    let [h, w] = crop.map_or([h, w], |size| [size; 2]);
-    [h, w, c]
-}

@@ -1,7 +1,10 @@
 //! Layers: what turns names and sizes into variables and operations.
 
-use sooner_base::Shape;
-use sooner_engine::{EngineError, Graph, Init, NodeId, Role, Update, Var, Vars, Window};
+use sooner_base::{Purpose, Seed, Shape};
+use sooner_engine::{
+    Activation, EngineError, Graph, Init, NodeId, Normalization, Op, Role, Update, Var, Vars, Window,
+};
+use sooner_plan::{ActivationPlan, GainPlan, NormPlan, StatisticsPlan};
 
 /// Whether normalisation uses the batch's own statistics (and keeps running ones) or the running ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,12 +35,25 @@ pub struct Net<'v> {
     pub updates: Vec<Update>,
     vars: &'v mut Vars,
     mode: Mode,
+    seed: Option<Seed>,
+    /// Layers so far whose values are random in training.
+    random_layers: u64,
 }
 
 impl<'v> Net<'v> {
     /// An empty network over these variables.
     pub fn new(vars: &'v mut Vars, mode: Mode) -> Net<'v> {
-        Net { graph: Graph::new(), updates: Vec::new(), vars, mode }
+        Net { graph: Graph::new(), updates: Vec::new(), vars, mode, seed: None, random_layers: 0 }
+    }
+
+    /// The same with a seed for what is random in training.
+    pub fn seeded(self, seed: Option<Seed>) -> Net<'v> {
+        Net { seed, ..self }
+    }
+
+    /// Whether something is random and no seed was given.
+    pub(crate) fn wants_seed(&self) -> bool {
+        self.random_layers > 0 && self.seed.is_none()
     }
 
     fn var(
@@ -76,12 +92,20 @@ impl<'v> Net<'v> {
         self.graph.linear(flat, w)
     }
 
-    /// Batch normalisation: variables `NAME.gain`, `NAME.bias` `[C]` and `NAME.running` `[2, C]` (mean, variance).
-    /// eps 1e-5 and a weight of 0.1 for each new batch, as most published networks have it.
+    /// Batch normalisation as most published networks have it: variables `NAME.gain`, `NAME.bias` `[C]` and
+    /// `NAME.running` `[2, C]` (mean, variance); eps 1e-5 and a weight of 0.1 for each new batch.
     pub fn batch_norm(&mut self, name: &str, x: NodeId) -> Result<NodeId, EngineError> {
-        let shape = self.graph.shape(x).clone();
-        let channels = shape.last();
-        let gain = self.var(format!("{name}.gain"), [channels], Init::Constant(1.0), Role::Gain)?;
+        self.norm(name, x, &NormPlan::default())
+    }
+
+    /// Batch normalisation as a plan has it. A fixed gain is no variable.
+    pub fn norm(&mut self, name: &str, x: NodeId, how: &NormPlan) -> Result<NodeId, EngineError> {
+        let channels = self.graph.shape(x).last();
+        let gain = match how.gain {
+            GainPlan::One => self.gain(name, channels, Init::Constant(1.0))?,
+            GainPlan::Uniform => self.gain(name, channels, Init::Uniform { low: 0.0, high: 1.0 })?,
+            GainPlan::Fixed(value) => self.graph.push(Op::Fill { shape: [channels].into(), value }, &[])?,
+        };
         let bias = self.var(format!("{name}.bias"), [channels], Init::Constant(0.0), Role::Bias)?;
         let running = Var {
             name: format!("{name}.running"),
@@ -90,21 +114,76 @@ impl<'v> Net<'v> {
             role: Role::Running,
         };
         let running = self.vars.declare(running)?;
-        let stats = match self.mode {
-            Mode::Eval => self.graph.read(self.vars, running),
+        let (stats, group) = match self.mode {
+            Mode::Eval => (self.graph.read(self.vars, running), None),
             Mode::Train => {
-                let stats = self.graph.batch_stats(x)?;
-                let count = shape.len() / channels;
-                self.updates.push(Update::RunningStats {
-                    var: running,
-                    stats,
-                    rate: 0.1,
-                    counts: vec![count],
-                });
-                stats
+                let shape = self.graph.shape(x).clone();
+                let group = match how.statistics {
+                    StatisticsPlan::Local => None,
+                    StatisticsPlan::Ghost(examples) => Some(examples),
+                };
+                let stats = self.graph.push(Op::BatchStats { group }, &[x])?;
+                // Elements of one example in each channel, and examples of each group.
+                let each = shape.len() / channels / shape[0];
+                let size = group.unwrap_or(shape[0]);
+                let counts =
+                    (0..shape[0]).step_by(size).map(|first| each * size.min(shape[0] - first)).collect();
+                self.updates.push(Update::RunningStats { var: running, stats, rate: how.rate, counts });
+                (stats, group)
             }
         };
-        self.graph.normalize(x, stats, [gain, bias], 1e-5)
+        self.graph.normalize(x, stats, [gain, bias], Normalization { eps: how.eps, group })
+    }
+
+    fn gain(&mut self, name: &str, channels: usize, init: Init) -> Result<NodeId, EngineError> {
+        self.var(format!("{name}.gain"), [channels], init, Role::Gain)
+    }
+
+    /// A nonlinearity.
+    pub fn activate(&mut self, x: NodeId, how: ActivationPlan) -> Result<NodeId, EngineError> {
+        let activation = match how {
+            ActivationPlan::Relu => return self.graph.relu(x),
+            ActivationPlan::Gelu => Activation::Gelu,
+            ActivationPlan::Silu => Activation::Silu,
+            ActivationPlan::Tanh => Activation::Tanh,
+            ActivationPlan::Sigmoid => Activation::Sigmoid,
+            ActivationPlan::Celu(alpha) => Activation::Celu { alpha },
+        };
+        self.graph.activate(x, activation)
+    }
+
+    /// Dropout at this rate in training, nothing in evaluation. Which elements fall out is a function of the seed, of
+    /// how many such layers came before, of the example's origin and of the element's place.
+    pub fn dropout(&mut self, x: NodeId, rate: f64) -> Result<NodeId, EngineError> {
+        if rate == 0.0 || self.mode == Mode::Eval {
+            return Ok(x);
+        }
+        let key = self.seed.unwrap_or(Seed(0)).key(Purpose::Dropout, self.random_layers);
+        self.random_layers += 1;
+        self.graph.dropout(x, rate, key)
+    }
+
+    /// Filters that are worked out from the data before training and never change: variable `NAME.weight`
+    /// `[KH, KW, C, K]`, zeros until then; one application of them, unpadded or padded as the window says.
+    pub fn fixed_conv(
+        &mut self,
+        name: &str,
+        x: NodeId,
+        filters: usize,
+        window: Window,
+    ) -> Result<NodeId, EngineError> {
+        let [kh, kw] = window.kernel;
+        let shape = [kh, kw, self.graph.shape(x).last(), filters];
+        let w = self.var(format!("{name}.weight"), shape, Init::Constant(0.0), Role::Fixed)?;
+        self.graph.conv2d(x, w, window)
+    }
+
+    /// The largest value of every channel over the whole image: `[N, H, W, C]` -> `[N, C]`.
+    pub fn global_max_pool(&mut self, x: NodeId) -> Result<NodeId, EngineError> {
+        let shape = self.graph.shape(x).clone();
+        let whole = Window { kernel: [shape[1], shape[2]], ..Window::valid(1, 1) };
+        let y = self.graph.max_pool(x, whole)?;
+        self.graph.reshape(y, [shape[0], shape[3]])
     }
 
     /// A 3x3 convolution, batch normalisation and ReLU: variables `NAME.conv.*` and `NAME.norm.*`.

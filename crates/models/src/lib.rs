@@ -3,6 +3,7 @@
 //! A [`Model`] is a family with its sizes, for one input shape and number of classes. It gives the two programs a run
 //! needs, for any batch size: the update and the evaluation; both work on the same variables.
 
+mod body;
 mod build;
 mod families;
 mod workloads;
@@ -10,9 +11,12 @@ mod workloads;
 pub use build::{Conv, Mode, Net};
 pub use workloads::{DEFAULT_WORKLOAD, Workload, workload, workloads};
 
-use sooner_base::Shape;
-use sooner_engine::{EngineError, Group, OptimizerSpec, Program, Role, Rule, Vars, add_optimizer};
-use sooner_plan::{GroupMatch, ModelPlan, OptimizerKind, OptimizerPlan};
+use body::Body;
+use sooner_base::{Seed, Shape};
+use sooner_engine::{
+    EngineError, Group, NodeId, Op, OptimizerSpec, Program, Role, Rule, Vars, add_optimizer,
+};
+use sooner_plan::{GroupMatch, ModelPlan, OptimizerKind, OptimizerPlan, Plan, Whitening};
 
 /// Names of the scalars that an update program is fed, besides those of the optimiser.
 pub const LABEL_SMOOTHING: &str = "label_smoothing";
@@ -24,11 +28,27 @@ pub enum ModelError {
     #[error("model `{model}` cannot take input {input}: {source}")]
     Input {
         /// The family.
-        model: &'static str,
+        model: String,
         /// One example's shape.
         input: Shape,
         /// What does not fit.
         source: EngineError,
+    },
+    /// A result that is no logits.
+    #[error("model `{model}` gives {found} for one example, expected logits {expected}")]
+    Logits {
+        /// The model.
+        model: String,
+        /// One row, as many columns as classes.
+        expected: Shape,
+        /// What there is.
+        found: Shape,
+    },
+    /// Dropout without a seed.
+    #[error("model `{model}` is random in training and has no seed; `Model::trained_by` gives it the plan's")]
+    Unseeded {
+        /// The model.
+        model: String,
     },
     /// The program could not be built.
     #[error(transparent)]
@@ -38,24 +58,66 @@ pub enum ModelError {
 /// A network for one input shape and number of classes.
 #[derive(Debug, Clone)]
 pub struct Model {
-    plan: ModelPlan,
+    body: Body,
     input: [usize; 3],
     classes: usize,
     vars: Vars,
+    seed: Option<Seed>,
+    soft_labels: bool,
 }
 
 impl Model {
     /// A network for examples of shape `[H, W, C]`. Fails if the sizes do not fit together.
     pub fn new(plan: &ModelPlan, input: [usize; 3], classes: usize) -> Result<Model, ModelError> {
-        let mut model = Model { plan: plan.clone(), input, classes, vars: Vars::new() };
+        Model::of(Body::Family(plan.clone()), input, classes)
+    }
+
+    /// A network of one's own: `forward` takes examples `[N, H, W, C]` to logits `[N, classes]`, the same way every time
+    /// it is called; variables are told apart by the names it gives them. The plan's model section is not looked at.
+    pub fn own(
+        name: &str,
+        input: [usize; 3],
+        classes: usize,
+        forward: impl Fn(&mut Net, NodeId) -> Result<NodeId, EngineError> + Send + Sync + 'static,
+    ) -> Result<Model, ModelError> {
+        Model::of(Body::own(name, forward), input, classes)
+    }
+
+    fn of(body: Body, input: [usize; 3], classes: usize) -> Result<Model, ModelError> {
+        let mut model = Model { body, input, classes, vars: Vars::new(), seed: None, soft_labels: false };
         let mut net = Net::new(&mut model.vars, Mode::Train);
         let x = net.graph.features([1, input[0], input[1], input[2]]);
-        families::forward(&model.plan, &mut net, x, classes).map_err(|source| ModelError::Input {
-            model: families::name(plan),
+        let logits = model.body.forward(&mut net, x, classes).map_err(|source| ModelError::Input {
+            model: model.body.name().to_string(),
             input: input.into(),
             source,
         })?;
-        Ok(model)
+        let (expected, found) = (Shape::from([1, classes]), net.graph.shape(logits).clone());
+        if found == expected {
+            return Ok(model);
+        }
+        Err(ModelError::Logits { model: model.body.name().to_string(), expected, found })
+    }
+
+    /// The network as this plan trains it: its seed decides what dropout leaves out, and where its stages mix labels
+    /// the update takes distributions over classes.
+    pub fn trained_by(self, plan: &Plan) -> Model {
+        Model { seed: Some(plan.seed), soft_labels: plan.pipeline.mixes_labels(), ..self }
+    }
+
+    /// Whether the update takes distributions over classes, as the feed's soft labels, beside class numbers.
+    pub fn takes_soft_labels(&self) -> bool {
+        self.soft_labels
+    }
+
+    /// How many classes there are.
+    pub fn classes(&self) -> usize {
+        self.classes
+    }
+
+    /// What the fixed filters of the first layer, variable `whiten.weight`, are to be; none if there are none.
+    pub fn whitening(&self) -> Option<Whitening> {
+        self.body.plan().and_then(ModelPlan::whitening)
     }
 
     /// The model's variables: parameters and running statistics, in the order of the layers. Building an update
@@ -71,15 +133,23 @@ impl Model {
     }
 
     /// One update on a batch: forward, backward, and the optimiser. Outputs: `loss` (mean over the batch of the
-    /// smoothed loss), `correct` (how many were right).
+    /// smoothed loss), `correct` (how many were right; of mixed examples, by their first label).
     pub fn update_program(&mut self, batch: usize, optimizer: &OptimizerPlan) -> Result<Program, ModelError> {
         let [h, w, c] = self.input;
-        let mut net = Net::new(&mut self.vars, Mode::Train);
+        let mut net = Net::new(&mut self.vars, Mode::Train).seeded(self.seed);
         let x = net.graph.features([batch, h, w, c]);
         let labels = net.graph.labels(batch);
-        let logits = families::forward(&self.plan, &mut net, x, self.classes)?;
+        let logits = self.body.forward(&mut net, x, self.classes)?;
+        if net.wants_seed() {
+            return Err(ModelError::Unseeded { model: self.body.name().to_string() });
+        }
         let smoothing = net.graph.scalar(LABEL_SMOOTHING);
-        let losses = net.graph.cross_entropy(logits, labels, smoothing)?;
+        let losses = if self.soft_labels {
+            let soft = net.graph.soft_labels(batch, self.classes);
+            net.graph.soft_cross_entropy(logits, soft, smoothing)?
+        } else {
+            net.graph.cross_entropy(logits, labels, smoothing)?
+        };
         let total = net.graph.sum(losses)?;
         let loss = net.graph.scale(total, 1.0 / batch as f64)?;
         let correct = net.graph.correct(logits, labels)?;
@@ -97,9 +167,8 @@ impl Model {
         let mut net = Net::new(&mut self.vars, Mode::Eval);
         let x = net.graph.features([batch, h, w, c]);
         let labels = net.graph.labels(batch);
-        let logits = families::forward(&self.plan, &mut net, x, self.classes)?;
-        let smoothing =
-            net.graph.push(sooner_engine::Op::Fill { shape: Shape::scalar(), value: 0.0 }, &[])?;
+        let logits = self.body.forward(&mut net, x, self.classes)?;
+        let smoothing = net.graph.push(Op::Fill { shape: Shape::scalar(), value: 0.0 }, &[])?;
         let losses = net.graph.cross_entropy(logits, labels, smoothing)?;
         let loss = net.graph.sum(losses)?;
         let correct = net.graph.correct(logits, labels)?;

@@ -40,7 +40,10 @@ pub use echo::{EchoFactor, EchoPlan, echoed};
 pub use error::{Complaint, PlanError};
 pub use evaluation::EvaluationPoints;
 pub use images::{Alpha, Duplicates, ImagesPlan, KeyRule, Orientation, ShardsPlan, Truncated, Unsorted};
-pub use model::ModelPlan;
+pub use model::{
+    ActivationPlan, BackboneHead, Downsampling, Extra, GainPlan, ModelPlan, NormPlan, PoolPlace, Prep,
+    StatisticsPlan, WhitenPlan, Whitening,
+};
 pub use nearest::nearest;
 pub use optimizer::{Group, GroupMatch, OptimizerKind, OptimizerPlan, SchedulePlan};
 pub use pace::{Echo, Pace};

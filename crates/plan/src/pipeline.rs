@@ -70,6 +70,15 @@ pub enum WorkerLife {
     Epoch,
 }
 
+/// Height and width once the shorter side is `size`; unknown, 0, where they were.
+fn resized([height, width]: [usize; 2], size: usize) -> [usize; 2] {
+    let shorter = height.min(width);
+    if shorter == 0 {
+        return [0; 2];
+    }
+    [height, width].map(|side| ((side as f64 * size as f64 / shorter as f64).round() as usize).max(1))
+}
+
 impl PipelinePlan {
     /// These stages with everything else as a plan has it that says nothing.
     pub fn new(stages: Vec<StagePlan>) -> PipelinePlan {
@@ -106,6 +115,18 @@ impl PipelinePlan {
         })
     }
 
+    /// Height, width and channels of what comes out of all stages, of images of these; sizes are 0 where they are not
+    /// known.
+    pub fn image_shape(&self, [height, width, channels]: [usize; 3]) -> [usize; 3] {
+        let [h, w] = self.stages.iter().fold([height, width], |size, stage| stage.image_size(size));
+        [h, w, channels]
+    }
+
+    /// Whether examples are mixed with others of their batch, labels too.
+    pub fn mixes_labels(&self) -> bool {
+        self.stages.iter().any(|stage| matches!(stage, StagePlan::Mixup(_) | StagePlan::Cutmix(_)))
+    }
+
     /// The budget, read.
     pub fn budget_bytes(&self) -> Result<Bytes, PlanError> {
         crate::words::bytes_of("pipeline.budget", &self.budget)
@@ -113,6 +134,17 @@ impl PipelinePlan {
 }
 
 impl StagePlan {
+    /// Height and width of what comes out of the stage, of images of these; 0 where they are not known.
+    pub(crate) fn image_size(&self, [height, width]: [usize; 2]) -> [usize; 2] {
+        match self {
+            StagePlan::Resize(size) => resized([height, width], *size),
+            StagePlan::CenterCrop(size) => [*size; 2],
+            StagePlan::RandomResizedCrop(crop) => [crop.size; 2],
+            StagePlan::Crop(crop) => [crop.size; 2],
+            _ => [height, width],
+        }
+    }
+
     /// What the stage is called in plans.
     pub fn name(&self) -> &'static str {
         match self {

@@ -1,6 +1,7 @@
 //! The form of a plan: its keys, and what each may hold. The types say the same to serde; this says it to people, so
 //! that every wrong key gets the nearest right one. A test holds the two together.
 
+use crate::model::MODEL;
 use crate::words::describe;
 use toml::Value;
 
@@ -39,11 +40,11 @@ pub(crate) struct Key {
     pub(crate) required: bool,
 }
 
-const fn need(name: &'static str, form: Form) -> Key {
+pub(crate) const fn need(name: &'static str, form: Form) -> Key {
     Key { name, form, required: true }
 }
 
-const fn may(name: &'static str, form: Form) -> Key {
+pub(crate) const fn may(name: &'static str, form: Form) -> Key {
     Key { name, form, required: false }
 }
 
@@ -84,14 +85,6 @@ const SHARDS: Form = Form::Table(&[
     may("truncated", Form::Word(&["fail", "keep"])),
     may("unsorted", Form::Word(&["fail", "gather"])),
     may("duplicates", Form::Word(&["fail", "first", "last"])),
-]);
-
-pub(crate) const MODEL: Form = Form::Kinds(&[
-    ("softmax", &[]),
-    ("fully-connected", &[need("hidden", Form::List(&Form::Whole, None))]),
-    ("simple-cnn", &[need("channels", Form::List(&Form::Whole, Some(2)))]),
-    ("resnet8", &[need("channels", Form::List(&Form::Whole, Some(3)))]),
-    ("resnet9", &[need("channels", Form::List(&Form::Whole, Some(4))), need("logit_scale", Form::Number)]),
 ]);
 
 pub(crate) const PIPELINE: Form = Form::Table(&[

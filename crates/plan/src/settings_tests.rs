@@ -261,10 +261,10 @@ fn refusals() {
         hint: set the whole list
         --set model.logit_scale=2: unknown key: expected kind or channels, found `model.logit_scale`
         hint: it belongs to model.kind="resnet9"
-        --set model.kind=resnet-9: unknown word: expected softmax, fully-connected, simple-cnn, resnet8 or resnet9, found "resnet-9"
+        --set model.kind=resnet-9: unknown word: expected softmax, fully-connected, simple-cnn, resnet8, resnet9, backbone, dawn-resnet18, resnet32, resnet50, vgg11 or airbench, found "resnet-9"
         hint: did you mean "resnet9"?
         --set model.kind=resnet9, `model.channels`: value of the wrong form: expected a list of 4, each of it a whole number, 0 or more, found [16, 32, 64]
-        --set model.kind=none: unknown word: expected softmax, fully-connected, simple-cnn, resnet8 or resnet9, found "none"
+        --set model.kind=none: unknown word: expected softmax, fully-connected, simple-cnn, resnet8, resnet9, backbone, dawn-resnet18, resnet32, resnet50, vgg11 or airbench, found "none"
         --set schedule.points=[[0,0]]: unknown key: expected kind, learning_rate, end_factor, decay_updates or horizon, found `schedule.points`
         hint: it belongs to schedule.kind="piecewise"
         --set schedule.kind=piecewise, `schedule`: key is missing: expected a key `points`, found none

@@ -2,7 +2,8 @@
 
 use crate::error::complain;
 use crate::keys::suggest;
-use crate::schema::{DATA, Fault, FaultKind, Form, MODEL, PIPELINE, PLAN, one_of};
+use crate::model::MODEL;
+use crate::schema::{DATA, Fault, FaultKind, Form, PIPELINE, PLAN, one_of};
 use crate::{DataPlan, ModelPlan, PipelinePlan, Plan, PlanError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -5,6 +5,9 @@ use crate::{
     CropPlan, DataKind, EvaluatePlan, FlipKind, Group, GroupMatch, GuardPlan, InitPlan, OnBad, OptimizerKind,
     Padding, SchedulePlan, ShuffleKind, StagePlan, Stop,
 };
+use crate::{
+    ActivationPlan, BackboneHead, Downsampling, Extra, GainPlan, NormPlan, PoolPlace, Prep, StatisticsPlan, WhitenPlan,
+};
 use crate::{EchoFactor, EchoPlan, JitterPlan, RandomResizedCropPlan};
 use expect_test::expect;
 use proptest::prelude::*;
@@ -109,7 +112,7 @@ fn what_is_wrong_in_a_file_is_shown_there() {
             line 5, column 8, `data.kind`: unknown word: expected shapes, mnist, fashion-mnist, cifar10, image-folder or webdataset, found "mnist-fashion"
             hint: did you mean "mnist"?
         "kind = \"resnet-8\""
-            line 10, column 8, `model.kind`: unknown word: expected softmax, fully-connected, simple-cnn, resnet8 or resnet9, found "resnet-8"
+            line 10, column 8, `model.kind`: unknown word: expected softmax, fully-connected, simple-cnn, resnet8, resnet9, backbone, dawn-resnet18, resnet32, resnet50, vgg11 or airbench, found "resnet-8"
             hint: did you mean "resnet8"?
         "kind = \"resnet9\""
             line 11, column 12, `model.channels`: value of the wrong form: expected a list of 4, each of it a whole number, 0 or more, found [16, 32, 64]
@@ -252,13 +255,7 @@ fn full_plans() -> Vec<Plan> {
         except: vec!["head".into()],
         crc32: Some("0123abcd".into()),
     });
-    let models = [
-        ModelPlan::Softmax {},
-        ModelPlan::FullyConnected { hidden: vec![3, 4] },
-        ModelPlan::SimpleCnn { channels: [1, 2] },
-        ModelPlan::Resnet8 { channels: [1, 2, 3] },
-        ModelPlan::Resnet9 { channels: [1, 2, 3, 4], logit_scale: 0.125 },
-    ];
+    let models = full_models();
     let schedules = [
         SchedulePlan::Constant { learning_rate: 0.1 },
         SchedulePlan::Linear {
@@ -292,6 +289,52 @@ fn full_plans() -> Vec<Plan> {
             plan
         })
         .collect()
+}
+
+/// Every family, with every optional key.
+fn full_models() -> Vec<ModelPlan> {
+    let norm = NormPlan {
+        statistics: StatisticsPlan::Ghost(32),
+        gain: GainPlan::Fixed(1.0),
+        rate: 0.4,
+        eps: 1e-12,
+    };
+    let uniform = NormPlan { gain: GainPlan::Uniform, ..NormPlan::default() };
+    let whiten = WhitenPlan { patch: 3, images: 100, eps: 0.01 };
+    vec![
+        ModelPlan::Softmax {},
+        ModelPlan::FullyConnected { hidden: vec![3, 4], activation: ActivationPlan::Tanh, dropout: 0.5 },
+        ModelPlan::SimpleCnn { channels: [1, 2], activation: ActivationPlan::Celu(0.3), dropout: 0.25 },
+        ModelPlan::Resnet8 { channels: [1, 2, 3] },
+        ModelPlan::Resnet9 {
+            channels: [1, 2, 3, 4],
+            logit_scale: 0.125,
+            pool: PoolPlace::BeforeNorm,
+            activation: ActivationPlan::Silu,
+            norm,
+            whiten: Some(whiten),
+        },
+        ModelPlan::Backbone {
+            channels: [1, 2, 3, 4],
+            downsampling: Downsampling::Stride1x1,
+            extras: [Extra::None, Extra::Convolution, Extra::Residual],
+            head: BackboneHead::AverageMax,
+            logit_scale: 1.0,
+            norm: uniform,
+        },
+        ModelPlan::DawnResnet18 { channels: [1, 2, 3, 4], prep: Prep::NormRelu, norm },
+        ModelPlan::Resnet32 { channels: [1, 2, 3], blocks: 2, norm },
+        ModelPlan::Resnet50 { channels: [1, 2, 3, 4], blocks: [1, 1, 2, 1], norm },
+        ModelPlan::Vgg11 { channels: [1; 8], hidden: vec![5, 6], dropout: 0.5, norm: Some(norm) },
+        ModelPlan::Airbench {
+            channels: [1, 2, 3],
+            convolutions: 3,
+            logit_scale: 0.1,
+            whiten,
+            norm,
+            activation: ActivationPlan::Relu,
+        },
+    ]
 }
 
 #[test]

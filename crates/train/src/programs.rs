@@ -3,7 +3,7 @@
 use crate::TrainError;
 use sooner_base::Batch;
 use sooner_engine::native::{Kernels, Native, Pool};
-use sooner_engine::{Feed, State, Vars};
+use sooner_engine::{EngineError, Feed, State, Vars};
 use sooner_models::{LABEL_SMOOTHING, Model};
 use sooner_plan::{OptimizerPlan, Plan};
 use std::sync::Arc;
@@ -18,6 +18,8 @@ pub struct Programs {
     pool: Arc<Pool>,
     updates: Vec<UpdateProgram>,
     evals: Vec<(usize, Native)>,
+    /// Labels of the batch at hand as distributions, where the update takes such.
+    soft_labels: Vec<f32>,
 }
 
 /// The update for one batch size.
@@ -39,7 +41,7 @@ pub struct UpdateOutcome {
 impl Programs {
     /// No programs yet; all will run on these threads, one at a time.
     pub fn new(model: Model, kernels: Kernels, pool: Arc<Pool>) -> Programs {
-        Programs { model, kernels, pool, updates: Vec::new(), evals: Vec::new() }
+        Programs { model, kernels, pool, updates: Vec::new(), evals: Vec::new(), soft_labels: Vec::new() }
     }
 
     /// The model.
@@ -98,6 +100,11 @@ impl Programs {
         learning_rate: f64,
     ) -> Result<UpdateOutcome, TrainError> {
         let at = self.find(batch.len(), &plan.optimizer)?;
+        if self.model.takes_soft_labels() {
+            let classes = self.model.classes();
+            check_labels(batch, classes)?;
+            batch.write_distributions(classes, &mut self.soft_labels);
+        }
         let UpdateProgram { scalars: names, native, .. } = &mut self.updates[at];
         let mut scalars = [0f32; MOST_SCALARS];
         for (value, name) in scalars.iter_mut().zip(&*names) {
@@ -116,12 +123,22 @@ impl Programs {
                 features: &batch.features,
                 labels: &batch.labels,
                 scalars,
+                soft_labels: &self.soft_labels,
                 origins: &batch.origins,
-                ..Feed::default()
             },
         )?;
         let loss = f64::from(native.output(0)[0]);
         let accuracy = f64::from(native.output(1)[0]) / batch.len() as f64;
         Ok(UpdateOutcome { loss, accuracy })
+    }
+}
+
+/// Whether all labels are classes, those mixed in too.
+fn check_labels(batch: &Batch, classes: usize) -> Result<(), EngineError> {
+    let mixed = batch.mixes.iter().map(|mix| mix.label).enumerate();
+    let mut all = batch.labels.iter().copied().enumerate().chain(mixed);
+    match all.find(|(_, label)| *label as usize >= classes) {
+        Some((example, label)) => Err(EngineError::Label { example, label, classes }),
+        None => Ok(()),
     }
 }

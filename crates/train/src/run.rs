@@ -32,7 +32,8 @@ pub fn train(
     let model = match job.start.model.take() {
         Some(model) => model,
         None => Model::new(&job.plan.model, pipeline.shape(), job.facts.classes)?,
-    };
+    }
+    .trained_by(job.plan);
     let mut run = Run::new(job, writer, model.flops_per_example()?)?;
     let mut machinery = run.build(model, &pipeline)?;
     let status = run.go(&mut machinery, observer)?;

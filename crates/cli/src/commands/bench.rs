@@ -7,7 +7,7 @@ use serde::Serialize;
 use sooner_base::{Batch, Clock, MonotonicClock, Origin, Purpose, Seed, Shape, median};
 use sooner_engine::State;
 use sooner_models::Model;
-use sooner_plan::{Plan, Setting, StagePlan};
+use sooner_plan::{Plan, Setting};
 use sooner_train::Programs;
 use std::process::ExitCode;
 
@@ -63,13 +63,9 @@ fn measure(plan: &Plan) -> anyhow::Result<Report> {
     let engine = Engine::new(threads);
     let peak = engine.measure_peak(&clock);
     let facts = plan.data.expected_facts();
-    let crop = plan.pipeline.stages.iter().find_map(|stage| match stage {
-        StagePlan::Crop(crop) => Some(crop.size),
-        _ => None,
-    });
-    let input = settle::input_shape(facts.image, crop);
+    let input = plan.pipeline.image_shape(facts.image);
     let batch = made_up(plan.batch_size(), input, facts.classes);
-    let model = Model::new(&plan.model, input, facts.classes)?;
+    let model = Model::new(&plan.model, input, facts.classes)?.trained_by(plan);
     let flops = model.flops_per_example()? as f64;
     let mut programs = Programs::new(model, engine.kernels, engine.pool.clone());
     let vars = programs.compile(&[batch.len()], &plan.optimizer)?;

@@ -97,7 +97,7 @@ fn cost(plan: &StudyPlan) -> anyhow::Result<Option<Cost>> {
             .with_context(|| point.label())?;
         let facts = typed.data.expected_facts();
         let resolved = typed.resolve(&facts, machine::cores()).with_context(|| point.label())?;
-        let model = Model::new(&resolved.model, facts.image, facts.classes)?;
+        let model = Model::new(&resolved.model, resolved.pipeline.image_shape(facts.image), facts.classes)?;
         let examples = resolved.total_examples(facts.train_examples).0 as f64;
         flops += plan.trials as f64 * examples * model.flops_per_example()? as f64;
     }

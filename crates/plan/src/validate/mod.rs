@@ -2,6 +2,7 @@
 //! what its values mean, one file for each part of the plan.
 
 mod data;
+mod model;
 mod run;
 mod stages;
 mod training;
@@ -36,7 +37,7 @@ impl Plan {
             return Err(PlanError::value("seed", "a whole number below 2^63", self.seed.0, ""));
         }
         data::check(&self.data, facts)?;
-        training::check_model(&self.model)?;
+        model::check(&self.model)?;
         stages::check(&self.pipeline, facts)?;
         stages::check_trainable(&self.pipeline)?;
         training::check_optimizer(&self.optimizer)?;

@@ -52,7 +52,7 @@ pub(crate) fn check(pipeline: &PipelinePlan, facts: &DataFacts) -> Result<(), Pl
             StagePlan::Echo(echo) => check_echo(echo, &place)?,
             StagePlan::Resize(size) => {
                 check_pixels(*size, &place)?;
-                (height, width) = resized([height, width], *size);
+                
             }
             StagePlan::CenterCrop(size) => {
                 check_pixels(*size, &place)?;
@@ -67,15 +67,15 @@ pub(crate) fn check(pipeline: &PipelinePlan, facts: &DataFacts) -> Result<(), Pl
                         "crop less, or resize to more",
                     ));
                 }
-                (height, width) = (*size, *size);
+                
             }
             StagePlan::RandomResizedCrop(crop) => {
                 check_random_resized_crop(crop, &place)?;
-                (height, width) = (crop.size, crop.size);
+                
             }
             StagePlan::Crop(crop) => {
                 check_crop(crop, [height, width], &place)?;
-                (height, width) = (crop.size, crop.size);
+                
             }
             StagePlan::Jitter(jitter) => check_jitter(jitter, channels, &place)?,
             StagePlan::Cutout(size) => {
@@ -92,6 +92,7 @@ pub(crate) fn check(pipeline: &PipelinePlan, facts: &DataFacts) -> Result<(), Pl
                 number(&place, *alpha, "a number above 0", *alpha > 0.0)?;
             }
         }
+        [height, width] = stage.image_size([height, width]);
         seen.push(name);
     }
     if seen.contains(&"batch") {
@@ -107,7 +108,7 @@ pub(crate) fn check(pipeline: &PipelinePlan, facts: &DataFacts) -> Result<(), Pl
     ))
 }
 
-/// What the pipeline gives and training does not take yet: an error is better than labels silently dropped.
+/// What the pipeline gives and training does not take yet.
 pub(crate) fn check_trainable(pipeline: &PipelinePlan) -> Result<(), PlanError> {
     if let Some((EchoPlan { factor: EchoFactor::Auto { .. }, .. }, _)) = pipeline.echo() {
         return Err(PlanError::impossible(
@@ -118,26 +119,7 @@ pub(crate) fn check_trainable(pipeline: &PipelinePlan) -> Result<(), PlanError> 
             "give a number; the pipeline alone does auto",
         ));
     }
-    let mixes = |stage: &StagePlan| matches!(stage, StagePlan::Mixup(_) | StagePlan::Cutmix(_));
-    let Some(i) = pipeline.stages.iter().position(mixes) else { return Ok(()) };
-    let name = pipeline.stages[i].name();
-    Err(PlanError::impossible(
-        "training does not take mixed labels yet",
-        &format!("pipeline.stages.{i}.{name}"),
-        "stages that leave each example its one label",
-        name,
-        "leave it out; the pipeline alone does it",
-    ))
-}
-
-/// Height and width once the shorter side is `size`; unknown, 0, where they were.
-fn resized([height, width]: [usize; 2], size: usize) -> (usize, usize) {
-    let scaled =
-        |side: usize, shorter: usize| ((side as f64 * size as f64 / shorter as f64).round() as usize).max(1);
-    match height.min(width) {
-        0 => (0, 0),
-        shorter => (scaled(height, shorter), scaled(width, shorter)),
-    }
+    Ok(())
 }
 
 fn check_pixels(size: usize, place: &str) -> Result<(), PlanError> {

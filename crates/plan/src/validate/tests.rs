@@ -404,3 +404,64 @@ fn folders() {
     plan.data.kind = crate::DataKind::Shapes;
     assert_eq!(plan.data.folder().unwrap(), None);
 }
+
+#[test]
+fn models() {
+    expect![[r#"
+        model={kind="fully-connected",hidden=[3],dropout=1.0}
+            model.dropout: value cannot be used: expected a share from 0 to below 1, found 1.0
+        model={kind="fully-connected",hidden=[3],dropout=0.5,activation="tanh"}
+            accepted
+        model={kind="simple-cnn",channels=[3,4],activation={celu=0}}
+            model.activation.celu: value cannot be used: expected a number above 0, found 0.0
+        model={kind="resnet9",channels=[1,1,1,1],logit_scale=1,pool="before-activation"}
+            accepted
+        model={kind="resnet9",channels=[1,1,1,1],logit_scale=1,pool="before-activation",activation="gelu"}
+            model.pool: pooling before an activation that falls gives other values: expected "after-activation" or "before-norm", or an activation that rises throughout, found "before-activation"
+        model={kind="resnet9",channels=[1,1,1,1],logit_scale=1,norm={statistics={ghost=0}}}
+            model.norm.statistics.ghost: value cannot be used: expected 1 to 1048576, found 0
+        model={kind="resnet9",channels=[1,1,1,1],logit_scale=1,norm={gain={fixed=0}}}
+            model.norm.gain.fixed: value cannot be used: expected a number above 0, found 0.0
+        model={kind="resnet9",channels=[1,1,1,1],logit_scale=1,norm={rate=0}}
+            model.norm.rate: value cannot be used: expected a share above 0, at most 1, found 0.0
+        model={kind="resnet9",channels=[1,1,1,1],logit_scale=1,norm={eps=0}}
+            model.norm.eps: value cannot be used: expected a number above 0, found 0.0
+        model={kind="resnet9",channels=[1,1,1,1],logit_scale=1,whiten={patch=9,images=1,eps=0}}
+            model.whiten.patch: value cannot be used: expected 1 to 8, found 9
+        model={kind="resnet9",channels=[1,1,1,1],logit_scale=1,whiten={patch=3,images=0,eps=0}}
+            model.whiten.images: value cannot be used: expected 1 to 1073741824, found 0
+        model={kind="resnet9",channels=[1,1,1,1],logit_scale=1,whiten={patch=3,images=1,eps=-1}}
+            model.whiten.eps: value cannot be used: expected a number, 0 or more, found -1.0
+        model={kind="resnet32",channels=[1,1,1],blocks=0}
+            model.blocks: value cannot be used: expected 1 to 1000, found 0
+        model={kind="resnet50",blocks=[1,0,1,1]}
+            model.blocks.1: value cannot be used: expected 1 to 1000, found 0
+        model={kind="resnet50"}
+            accepted
+        model={kind="vgg11",channels=[1,1,1,1,1,1,1,1],hidden=[]}
+            accepted
+        model={kind="airbench",channels=[1,1,1],convolutions=4,logit_scale=1,whiten={patch=2,images=1,eps=0}}
+            model.convolutions: value cannot be used: expected 2 to 3, found 4
+        model.kind=resnet32 & model.blocks=3 & model.norm.statistics.ghost=32 & model.norm.rate=0.5
+            accepted
+    "#]].assert_eq(&complaints(&[
+        "model={kind=\"fully-connected\",hidden=[3],dropout=1.0}",
+        "model={kind=\"fully-connected\",hidden=[3],dropout=0.5,activation=\"tanh\"}",
+        "model={kind=\"simple-cnn\",channels=[3,4],activation={celu=0}}",
+        "model={kind=\"resnet9\",channels=[1,1,1,1],logit_scale=1,pool=\"before-activation\"}",
+        "model={kind=\"resnet9\",channels=[1,1,1,1],logit_scale=1,pool=\"before-activation\",activation=\"gelu\"}",
+        "model={kind=\"resnet9\",channels=[1,1,1,1],logit_scale=1,norm={statistics={ghost=0}}}",
+        "model={kind=\"resnet9\",channels=[1,1,1,1],logit_scale=1,norm={gain={fixed=0}}}",
+        "model={kind=\"resnet9\",channels=[1,1,1,1],logit_scale=1,norm={rate=0}}",
+        "model={kind=\"resnet9\",channels=[1,1,1,1],logit_scale=1,norm={eps=0}}",
+        "model={kind=\"resnet9\",channels=[1,1,1,1],logit_scale=1,whiten={patch=9,images=1,eps=0}}",
+        "model={kind=\"resnet9\",channels=[1,1,1,1],logit_scale=1,whiten={patch=3,images=0,eps=0}}",
+        "model={kind=\"resnet9\",channels=[1,1,1,1],logit_scale=1,whiten={patch=3,images=1,eps=-1}}",
+        "model={kind=\"resnet32\",channels=[1,1,1],blocks=0}",
+        "model={kind=\"resnet50\",blocks=[1,0,1,1]}",
+        "model={kind=\"resnet50\"}",
+        "model={kind=\"vgg11\",channels=[1,1,1,1,1,1,1,1],hidden=[]}",
+        "model={kind=\"airbench\",channels=[1,1,1],convolutions=4,logit_scale=1,whiten={patch=2,images=1,eps=0}}",
+        "model.kind=resnet32 & model.blocks=3 & model.norm.statistics.ghost=32 & model.norm.rate=0.5",
+    ]));
+}

@@ -1,46 +1,7 @@
-//! The model, optimiser and schedule sections.
+//! The optimiser and schedule sections.
 
 use super::number;
-use crate::{ModelPlan, OptimizerKind, OptimizerPlan, PlanError, SchedulePlan};
-
-impl ModelPlan {
-    /// Whether the sizes are possible, wherever they come from; whether they fit the input is checked where the network
-    /// is built.
-    pub fn check(&self) -> Result<(), PlanError> {
-        check_model(self)
-    }
-}
-
-/// Sizes alone; whether they fit the input is checked where the network is built, before any work too.
-pub(crate) fn check_model(model: &ModelPlan) -> Result<(), PlanError> {
-    // Beyond this a layer would not fit a machine; and products of sizes must not overflow.
-    const MOST: usize = 1 << 20;
-    let sizes = |key: &str, sizes: &[usize]| match sizes.iter().position(|n| !(1..=MOST).contains(n)) {
-        Some(i) => Err(PlanError::value(
-            &format!("model.{key}.{i}"),
-            &format!("a size from 1 to {MOST}"),
-            sizes[i],
-            "",
-        )),
-        None => Ok(()),
-    };
-    match model {
-        ModelPlan::Softmax {} => Ok(()),
-        ModelPlan::FullyConnected { hidden } if hidden.is_empty() => Err(PlanError::value(
-            "model.hidden",
-            "at least one hidden layer",
-            "none",
-            "without one it is kind = \"softmax\"",
-        )),
-        ModelPlan::FullyConnected { hidden } => sizes("hidden", hidden),
-        ModelPlan::SimpleCnn { channels } => sizes("channels", channels),
-        ModelPlan::Resnet8 { channels } => sizes("channels", channels),
-        ModelPlan::Resnet9 { channels, logit_scale } => {
-            sizes("channels", channels)?;
-            number("model.logit_scale", *logit_scale, "a number above 0", *logit_scale > 0.0)
-        }
-    }
-}
+use crate::{OptimizerKind, OptimizerPlan, PlanError, SchedulePlan};
 
 pub(crate) fn check_optimizer(optimizer: &OptimizerPlan) -> Result<(), PlanError> {
     let OptimizerPlan { kind, momentum, weight_decay, label_smoothing, groups } = optimizer;
