@@ -51,6 +51,7 @@ fn initial(var: &Var, seed: Seed) -> Vec<f32> {
             };
             dirac(&var.shape, initial(&Var { init: others, ..var.clone() }, seed))
         }
+        Init::Uniform { low, high } => draw(&|rng| low + (high - low) * rng.f64()),
         Init::HeNormal => {
             let deviation = (2.0 / fans(var)[0]).sqrt();
             draw(&|rng| deviation * rng.normal())
@@ -141,6 +142,15 @@ mod tests {
         assert_eq!(values("a", &[3], Init::Constant(0.5), 1), [0.5; 3]);
         assert_eq!(values("a", &[2, 3], Init::UnitStats, 1), [0.0, 0.0, 0.0, 1.0, 1.0, 1.0]);
         assert_eq!(values("a", &[0, 3], Init::HeNormal, 1), []);
+    }
+
+    #[test]
+    fn uniform_between_its_bounds() {
+        let values = values("w", &[3000], Init::Uniform { low: 0.5, high: 2.0 }, 7);
+        assert!(values.iter().all(|v| (0.5..2.0).contains(v)));
+        let mean = values.iter().map(|v| f64::from(*v)).sum::<f64>() / 3000.0;
+        // Five standard errors of a uniform over 1.5.
+        assert!((mean - 1.25).abs() < 5.0 * 1.5 / (12.0 * 3000.0f64).sqrt(), "{mean}");
     }
 
     /// Mean 0 and this deviation, within five standard errors; and no value beyond the bound.

@@ -21,6 +21,13 @@ pub enum Init {
     Constant(f64),
     /// First row 0, second row 1: the running mean and variance of normalisation.
     UnitStats,
+    /// Uniform from `low` to `high`.
+    Uniform {
+        /// The least value.
+        low: f64,
+        /// What all values are below.
+        high: f64,
+    },
     /// Normal with variance 2 / fan-in (He et al., 2015).
     HeNormal,
     /// Uniform in +-sqrt(6 / (fan-in + fan-out)) (Glorot and Bengio, 2010).

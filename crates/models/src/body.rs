@@ -37,12 +37,7 @@ impl Body {
     }
 
     /// x: `[N, H, W, C]` -> logits `[N, classes]`.
-    pub(crate) fn forward(
-        &self,
-        net: &mut Net,
-        x: NodeId,
-        classes: usize,
-    ) -> Result<NodeId, EngineError> {
+    pub(crate) fn forward(&self, net: &mut Net, x: NodeId, classes: usize) -> Result<NodeId, EngineError> {
         match self {
             Body::Family(plan) => families::forward(plan, net, x, classes),
             Body::Own { forward, .. } => forward(net, x),

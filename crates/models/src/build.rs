@@ -164,7 +164,7 @@ impl<'v> Net<'v> {
     }
 
     /// Filters that are worked out from the data before training and never change: variable `NAME.weight`
-    /// `[KH, KW, C, K]`, zeros until then; one application of them, unpadded or padded as the window says.
+    /// `[KH, KW, C, K]`, random until then.
     pub fn fixed_conv(
         &mut self,
         name: &str,
@@ -174,7 +174,7 @@ impl<'v> Net<'v> {
     ) -> Result<NodeId, EngineError> {
         let [kh, kw] = window.kernel;
         let shape = [kh, kw, self.graph.shape(x).last(), filters];
-        let w = self.var(format!("{name}.weight"), shape, Init::Constant(0.0), Role::Fixed)?;
+        let w = self.var(format!("{name}.weight"), shape, Init::TorchUniform, Role::Fixed)?;
         self.graph.conv2d(x, w, window)
     }
 

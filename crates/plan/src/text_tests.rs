@@ -2,11 +2,12 @@ use super::*;
 use crate::schema::{Key, STAGE};
 use crate::testing::{TEXT, plan};
 use crate::{
-    CropPlan, DataKind, EvaluatePlan, FlipKind, Group, GroupMatch, GuardPlan, InitPlan, OnBad, OptimizerKind,
-    Padding, SchedulePlan, ShuffleKind, StagePlan, Stop,
+    ActivationPlan, BackboneHead, Downsampling, Extra, GainPlan, NormPlan, PoolPlace, Prep, StatisticsPlan,
+    WhitenPlan,
 };
 use crate::{
-    ActivationPlan, BackboneHead, Downsampling, Extra, GainPlan, NormPlan, PoolPlace, Prep, StatisticsPlan, WhitenPlan,
+    CropPlan, DataKind, EvaluatePlan, FlipKind, Group, GroupMatch, GuardPlan, InitPlan, OnBad, OptimizerKind,
+    Padding, SchedulePlan, ShuffleKind, StagePlan, Stop,
 };
 use crate::{EchoFactor, EchoPlan, JitterPlan, RandomResizedCropPlan};
 use expect_test::expect;
@@ -293,12 +294,8 @@ fn full_plans() -> Vec<Plan> {
 
 /// Every family, with every optional key.
 fn full_models() -> Vec<ModelPlan> {
-    let norm = NormPlan {
-        statistics: StatisticsPlan::Ghost(32),
-        gain: GainPlan::Fixed(1.0),
-        rate: 0.4,
-        eps: 1e-12,
-    };
+    let norm =
+        NormPlan { statistics: StatisticsPlan::Ghost(32), gain: GainPlan::Fixed(1.0), rate: 0.4, eps: 1e-12 };
     let uniform = NormPlan { gain: GainPlan::Uniform, ..NormPlan::default() };
     let whiten = WhitenPlan { patch: 3, images: 100, eps: 0.01 };
     vec![

@@ -2,9 +2,7 @@
 
 use crate::{Conv, Net};
 use sooner_engine::{EngineError, Init, NodeId, Window};
-use sooner_plan::{
-    ActivationPlan, BackboneHead, Downsampling, Extra, NormPlan, PoolPlace, WhitenPlan,
-};
+use sooner_plan::{ActivationPlan, BackboneHead, Downsampling, Extra, NormPlan, PoolPlace, WhitenPlan};
 
 /// A preparation layer `prep`, stages `layer1` to `layer3` that halve the image, and a head.
 pub(super) struct Page<'a> {

@@ -82,11 +82,11 @@ pub(super) fn vgg11(
     }
     for (i, &units) in sizes.hidden.iter().enumerate() {
         let name = format!("hidden{}", i + 1);
-        h = net.linear(&name, h, units, Init::HeNormal)?;
+        h = net.linear(&name, h, units, Init::TorchUniform)?;
         h = net.bias(&name, h)?;
         h = net.graph.relu(h)?;
         h = net.dropout(h, sizes.dropout)?;
     }
-    let logits = net.linear("linear", h, classes, Init::GlorotUniform)?;
+    let logits = net.linear("linear", h, classes, Init::TorchUniform)?;
     net.bias("linear", logits)
 }

@@ -203,4 +203,3 @@ fn bottleneck(
     h = net.graph.add(h, shortcut)?;
     net.graph.relu(h)
 }
-

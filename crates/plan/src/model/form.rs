@@ -69,12 +69,7 @@ pub(crate) const MODEL: Form = Form::Kinds(&[
     ("resnet50", &[may("channels", sizes(4)), may("blocks", sizes(4)), may("norm", NORM)]),
     (
         "vgg11",
-        &[
-            need("channels", sizes(8)),
-            need("hidden", UNITS),
-            may("dropout", Form::Number),
-            may("norm", NORM),
-        ],
+        &[need("channels", sizes(8)), need("hidden", UNITS), may("dropout", Form::Number), may("norm", NORM)],
     ),
     ("airbench", AIRBENCH),
 ]);

@@ -5,8 +5,8 @@ mod parts;
 
 pub(crate) use form::MODEL;
 pub use parts::{
-    ActivationPlan, BackboneHead, Downsampling, Extra, GainPlan, NormPlan, PoolPlace, Prep, StatisticsPlan, WhitenPlan,
-    Whitening,
+    ActivationPlan, BackboneHead, Downsampling, Extra, GainPlan, NormPlan, PoolPlace, Prep, StatisticsPlan,
+    WhitenPlan, Whitening,
 };
 
 use parts::{is_default, is_zero};
@@ -176,7 +176,9 @@ impl ModelPlan {
     /// `whiten.weight`.
     pub fn whitening(&self) -> Option<Whitening> {
         match self {
-            ModelPlan::Resnet9 { whiten: Some(plan), .. } => Some(Whitening { plan: *plan, negatives: false }),
+            ModelPlan::Resnet9 { whiten: Some(plan), .. } => {
+                Some(Whitening { plan: *plan, negatives: false })
+            }
             ModelPlan::Airbench { whiten, .. } => Some(Whitening { plan: *whiten, negatives: true }),
             _ => None,
         }

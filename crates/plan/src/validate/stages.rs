@@ -52,7 +52,6 @@ pub(crate) fn check(pipeline: &PipelinePlan, facts: &DataFacts) -> Result<(), Pl
             StagePlan::Echo(echo) => check_echo(echo, &place)?,
             StagePlan::Resize(size) => {
                 check_pixels(*size, &place)?;
-                
             }
             StagePlan::CenterCrop(size) => {
                 check_pixels(*size, &place)?;
@@ -67,15 +66,12 @@ pub(crate) fn check(pipeline: &PipelinePlan, facts: &DataFacts) -> Result<(), Pl
                         "crop less, or resize to more",
                     ));
                 }
-                
             }
             StagePlan::RandomResizedCrop(crop) => {
                 check_random_resized_crop(crop, &place)?;
-                
             }
             StagePlan::Crop(crop) => {
                 check_crop(crop, [height, width], &place)?;
-                
             }
             StagePlan::Jitter(jitter) => check_jitter(jitter, channels, &place)?,
             StagePlan::Cutout(size) => {
