@@ -165,16 +165,33 @@ fn pipeline_told(error: &PipelineError) -> (Complaint, u8) {
 
 /// Sizes of the plan that do not fit together.
 fn model_told(error: &ModelError) -> (Complaint, u8) {
-    let (model, input, source) = match error {
-        ModelError::Input { model, input, source } => (model, input, source),
-        ModelError::Engine(error) => return engine_told(error),
-    };
-    let complaint = Complaint {
-        what: "network cannot take its input".to_string(),
+    let told = |what: &str, expected: String, found: String, hint: &str| Complaint {
+        what: what.to_string(),
         place: "model".to_string(),
-        expected: format!("sizes of `{model}` that fit examples of shape {input}"),
-        found: source.to_string(),
-        hint: "change the model's sizes, or crop or pad the images".to_string(),
+        expected,
+        found,
+        hint: hint.to_string(),
+    };
+    let complaint = match error {
+        ModelError::Engine(error) => return engine_told(error),
+        ModelError::Input { model, input, source } => told(
+            "network cannot take its input",
+            format!("sizes of `{model}` that fit examples of shape {input}"),
+            source.to_string(),
+            "change the model's sizes, or crop or pad the images",
+        ),
+        ModelError::Logits { model, expected, found } => told(
+            "network gives no logits",
+            format!("{expected} from `{model}` for one example, one number a class"),
+            found.to_string(),
+            "end it with a linear layer",
+        ),
+        ModelError::Unseeded { model } => told(
+            "network is random and has no seed",
+            format!("`{model}` with the plan's seed"),
+            "none".to_string(),
+            "call `Model::trained_by`",
+        ),
     };
     (complaint, 2)
 }
@@ -233,7 +250,7 @@ mod tests {
         check(engine(), 1);
         check(TrainError::Model(ModelError::Engine(engine())), 1);
         let shapes = EngineError::Shapes { op: "conv2d", expected: "[N, H, W, C]", found: vec![] };
-        check(ModelError::Input { model: "resnet8", input: [1, 1, 1].into(), source: shapes }, 2);
+        check(ModelError::Input { model: "resnet8".into(), input: [1, 1, 1].into(), source: shapes }, 2);
         check(ResumeError::Over { end: 1.0, at: 2.0 }, 2);
         check(TrainError::Resume(ResumeError::Place { expected: (0, 1), found: (1, 0) }), 1);
         let misfit = Misfit {
