@@ -69,9 +69,23 @@ fn side_by_side(model: &str, input: [usize; 3], mixed: bool) {
     let mut losses = Vec::new();
     let (labels, origins) = (&batch.labels[..], &batch.origins[..]);
     for _ in 0..3 {
-        let feed = Feed { features: &batch.features, labels, scalars: &scalars, soft_labels: &soft, origins };
+        let feed = Feed {
+            features: &batch.features,
+            labels,
+            scalars: &scalars,
+            soft_labels: &soft,
+            origins,
+            ..Feed::default()
+        };
         native_update.run(&mut fast, &feed).expect("runs");
-        let feed = Feed { features: &features64, labels, scalars: &scalars64, soft_labels: &soft64, origins };
+        let feed = Feed {
+            features: &features64,
+            labels,
+            scalars: &scalars64,
+            soft_labels: &soft64,
+            origins,
+            ..Feed::default()
+        };
         naive_update.run(&mut exact, &feed).expect("runs");
         let (found, expect) = (f64::from(native_update.output(0)[0]), naive_update.output(0)[0]);
         assert!((found - expect).abs() < 1e-3 * expect, "{model}: {found} natively, {expect} in f64");

@@ -125,6 +125,7 @@ impl Programs {
                 scalars,
                 soft_labels: &self.soft_labels,
                 origins: &batch.origins,
+                ..Feed::default()
             },
         )?;
         let loss = f64::from(native.output(0)[0]);
