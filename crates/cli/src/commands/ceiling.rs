@@ -8,7 +8,7 @@ use crate::settle;
 use serde::Serialize;
 use sooner_base::MonotonicClock;
 use sooner_models::Model;
-use sooner_plan::{Plan, StagePlan};
+use sooner_plan::Plan;
 use std::process::ExitCode;
 
 /// The JSON object. FLOPs count 2 for a multiply-add, three forward passes an update, convolution and linear only.
@@ -56,11 +56,8 @@ fn count(plan: &Plan, peak: Option<f64>) -> anyhow::Result<Report> {
         Some(_) => settle::peek(plan)?,
         None => plan.data.expected_facts(),
     };
-    let crop = plan.pipeline.stages.iter().find_map(|stage| match stage {
-        StagePlan::Crop(crop) => Some(crop.size),
-        _ => None,
-    });
-    let model = Model::new(&plan.model, settle::input_shape(facts.image, crop), facts.classes)?;
+    let input = plan.pipeline.image_shape(facts.image);
+    let model = Model::new(&plan.model, input, facts.classes)?;
     let flops = model.flops_per_example()?;
     let pace = plan.pace(facts.train_examples);
     let examples = pace.examples_after(pace.updates(plan.run.epochs));
