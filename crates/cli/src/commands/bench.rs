@@ -1,11 +1,12 @@
-//! `sooner bench`: the speed of exactly the program that `train` runs, on made-up batches.
+//! `sooner bench`: the speed of exactly the program that `train` runs, on made-up batches, and where its time goes.
 
+use super::roofline::{Ceilings, OpReport, table, time_operations};
 use crate::args::BenchArgs;
 use crate::machine::Engine;
 use crate::{machine, settle};
 use serde::Serialize;
 use sooner_base::{Batch, Clock, MonotonicClock, Origin, Purpose, Seed, Shape, median};
-use sooner_engine::State;
+use sooner_engine::{State, measure_bandwidth};
 use sooner_models::Model;
 use sooner_plan::{Plan, Setting};
 use sooner_train::Programs;
@@ -26,9 +27,13 @@ struct Report {
     gflops: f64,
     peak_gflops: f64,
     share: f64,
+    /// Measured memory bandwidth.
+    peak_gigabytes_per_second: f64,
     updates: usize,
     kernels: &'static str,
     resident_bytes: u64,
+    /// Every operation of an update, in order.
+    ops: Vec<OpReport>,
 }
 
 pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
@@ -53,6 +58,7 @@ pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
             report.updates,
             report.resident_bytes as f64 / f64::from(1 << 20),
         );
+        print!("{}", table(&report.ops, report.peak_gigabytes_per_second));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -62,6 +68,7 @@ fn measure(plan: &Plan) -> anyhow::Result<Report> {
     let threads = plan.run.threads.unwrap_or_else(machine::cores);
     let engine = Engine::new(threads);
     let peak = engine.measure_peak(&clock);
+    let ceilings = Ceilings { flops: peak.gflops * 1e9, bytes: measure_bandwidth(&engine.pool, &clock) };
     let facts = plan.data.expected_facts();
     let input = plan.pipeline.image_shape(facts.image);
     let batch = made_up(plan.batch_size(), input, facts.classes);
@@ -84,6 +91,7 @@ fn measure(plan: &Plan) -> anyhow::Result<Report> {
     let examples_per_second = batch.len() as f64 / typical;
     let gflops = examples_per_second * flops / 1e9;
     let native = programs.update(batch.len(), &plan.optimizer)?;
+    let ops = time_operations(native, &mut state, &batch, ceilings, &clock)?;
     Ok(Report {
         workload: plan.name.clone(),
         batch: batch.len(),
@@ -92,9 +100,11 @@ fn measure(plan: &Plan) -> anyhow::Result<Report> {
         gflops,
         peak_gflops: peak.gflops,
         share: gflops / peak.gflops,
+        peak_gigabytes_per_second: ceilings.bytes * 1e-9,
         updates: seconds.len(),
         kernels: native.kernels(),
         resident_bytes: native.resident_bytes().0,
+        ops,
     })
 }
 

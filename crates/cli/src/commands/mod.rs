@@ -9,6 +9,7 @@ pub(crate) mod nqm;
 pub(crate) mod report;
 pub(crate) mod rerun;
 pub(crate) mod resume;
+mod roofline;
 pub(crate) mod seeds;
 pub(crate) mod submit;
 pub(crate) mod train;

@@ -3,12 +3,13 @@
 #![allow(unsafe_code)]
 
 use super::context::Context;
+use super::cost::{self, Cost};
 use super::kernel::{MAX_ARGS, Operands};
 use super::lower::{Lowered, Source, Step, Value, lower};
 use super::memory::Arena;
 use super::plan::{Place, Placed, Plan, plan};
 use super::pool::{Disjoint, Pool};
-use super::simd::{Isa, Kernels};
+use super::simd::{Choice, Isa, Kernels};
 use super::update;
 use crate::{EngineError, Feed, NodeId, Program, State, Update, naive};
 use sooner_base::{Bytes, Clock, Seconds};
@@ -34,17 +35,32 @@ pub struct Native {
     scratch: Arena,
     pool: Arc<Pool>,
     isa: Isa,
+    /// What `Auto` came to.
+    kernels: Kernels,
 }
 
 /// What one operation of a program took in one run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OpTime {
-    /// The operation; where several are fused, the last. Updates of variables are `update`.
+    /// The operation; where several are fused, the first. Updates of variables are `update`.
     pub op: &'static str,
     /// The node that holds its result; none for updates.
     pub node: Option<NodeId>,
     /// Wall time.
     pub seconds: Seconds,
+    /// Two for each multiply-add of convolutions and matrix products, as the direct formula counts them.
+    pub flops: u64,
+    /// Operands read once and the result written once, wherever they are.
+    pub bytes: u64,
+}
+
+impl OpTime {
+    /// The least time at this peak (operations a second) and this bandwidth (bytes a second). Fast algorithms and
+    /// values that the caches still hold may take less.
+    pub fn floor(&self, peak: f64, bandwidth: f64) -> Seconds {
+        let share = |work: u64, rate: f64| if work == 0 { 0.0 } else { work as f64 / rate };
+        Seconds(share(self.flops, peak).max(share(self.bytes, bandwidth)))
+    }
 }
 
 impl Native {
@@ -56,14 +72,23 @@ impl Native {
     /// Compiles a program for threads that it may share with others; programs that share them take turns.
     pub fn compile_on(program: &Program, kernels: Kernels, pool: Arc<Pool>) -> Result<Native, EngineError> {
         let isa = kernels.resolve()?;
-        let low = lower(program, isa);
+        let low = lower(program, Choice { isa, exact: kernels.is_exact() });
         let plan = plan(&low);
         let arena = Arena::new(plan.len);
         let each = low.steps.iter().map(|s| s.kernel.scratch()).max().unwrap_or(0);
         // Whole cache lines for each thread, and one between them that nobody writes.
         let each = each.next_multiple_of(super::memory::LINE) + super::memory::LINE;
         let scratch = Arena::new(each * pool.threads());
-        Ok(Native { program: program.clone(), low, plan, arena, scratch, pool, isa })
+        Ok(Native {
+            program: program.clone(),
+            low,
+            plan,
+            arena,
+            scratch,
+            pool,
+            isa,
+            kernels: kernels.settled(isa),
+        })
     }
 
     /// Computes the program's values, then changes the state by its updates in order. Fails before any change if the
@@ -100,20 +125,21 @@ impl Native {
         naive::check(&self.program, state, feed)?;
         let mut times = Vec::with_capacity(self.low.steps.len() + 1);
         let mut before = clock.now();
-        let mut lap = |op, node| {
+        let mut lap = |op, node, cost: Cost| {
             let now = clock.now();
-            times.push(OpTime { op, node, seconds: now - before });
+            times.push(OpTime { op, node, seconds: now - before, flops: cost.flops, bytes: cost.bytes });
             before = now;
         };
         for at in 0..self.low.steps.len() {
             self.step(at, state, feed);
-            let node = self.low.steps[at].node;
-            lap(self.program.graph.node(node).op.name(), Some(node));
+            let step = &self.low.steps[at];
+            let graph = &self.program.graph;
+            lap(graph.node(step.head).op.name(), Some(step.node), cost::step(graph, step));
         }
         for at in 0..self.program.updates.len() {
             self.update(at, state, feed);
         }
-        lap("update", None);
+        lap("update", None, cost::updates(&self.program, &self.low));
         Ok(times)
     }
 
@@ -123,9 +149,14 @@ impl Native {
         &self.arena.values()[place.start..place.start + place.len]
     }
 
+    /// The program that was compiled.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
     /// The kernels that run, for the record: a name that decides the bits of results together with the program.
     pub fn kernels(&self) -> &'static str {
-        self.isa.name()
+        self.kernels.name()
     }
 
     /// Memory held besides the state: values between operations, workspace, and the threads' scratch.

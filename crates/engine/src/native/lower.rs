@@ -2,7 +2,7 @@
 
 use super::columns::{Slices, total_workspace};
 use super::kernel::Kernel;
-use super::simd::Isa;
+use super::simd::Choice;
 use crate::ops::conv2d::native::{Forward, GradInput, GradWeight};
 use crate::ops::elementwise::native::Channels;
 use crate::ops::matrix::native::Products;
@@ -42,8 +42,9 @@ pub(crate) struct Step {
     pub(crate) len: usize,
     /// Values of workspace, for all threads together.
     pub(crate) workspace: usize,
-    /// The node whose value the step computes.
+    /// The node whose value the step computes, and the node whose kernel it runs: the first of a fused chain.
     pub(crate) node: NodeId,
+    pub(crate) head: NodeId,
 }
 
 /// A lowered program.
@@ -60,7 +61,7 @@ pub(crate) struct Lowered {
 }
 
 /// Lowers a program for an instruction set.
-pub(crate) fn lower(program: &Program, isa: Isa) -> Lowered {
+pub(crate) fn lower(program: &Program, choice: Choice) -> Lowered {
     let graph = &program.graph;
     let needed = needed(program);
     let fused = Fusion::find(program, &needed);
@@ -69,7 +70,7 @@ pub(crate) fn lower(program: &Program, isa: Isa) -> Lowered {
     for index in 0..graph.nodes().len() {
         let id = NodeId(index as u32);
         if needed[index] && fused.into[index].is_none() {
-            low.node(graph, id, &fused, isa);
+            low.node(graph, id, &fused, choice);
         }
     }
     for (_, id) in &program.outputs {
@@ -178,10 +179,10 @@ impl Lowered {
         match value.source {
             Source::Step(_) => return value,
             // Labels are no real values; as an output they are empty.
-            Source::Labels => return self.step(Kernel::Fill { value: 0.0 }, vec![], [0, 0], id),
+            Source::Labels => return self.step(Kernel::Fill { value: 0.0 }, vec![], [0, 0], [id; 2]),
             Source::Features | Source::SoftLabels | Source::Scalars | Source::Given | Source::Var(_) => {}
         }
-        self.step(Kernel::Copy, vec![value], [value.len, 0], id)
+        self.step(Kernel::Copy, vec![value], [value.len, 0], [id; 2])
     }
 
     /// What an update takes: the result of a step, or values from outside that no update changes.
@@ -196,13 +197,13 @@ impl Lowered {
         kernel: Kernel,
         args: Vec<Value>,
         [len, workspace]: [usize; 2],
-        node: NodeId,
+        [head, node]: [NodeId; 2],
     ) -> Value {
-        self.steps.push(Step { kernel, args, len, workspace, node });
+        self.steps.push(Step { kernel, args, len, workspace, node, head });
         Value { source: Source::Step(self.steps.len() - 1), start: 0, len }
     }
 
-    fn node(&mut self, graph: &Graph, id: NodeId, fused: &Fusion, isa: Isa) {
+    fn node(&mut self, graph: &Graph, id: NodeId, fused: &Fusion, choice: Choice) {
         let node = graph.node(id);
         let len = node.shape.len();
         let given = |source: Source, start: usize| Value { source, start, len };
@@ -232,9 +233,9 @@ impl Lowered {
                         _ => relu = true,
                     }
                 }
-                let (kernel, workspace) = kernel(graph, head, [bias, relu], isa);
+                let (kernel, workspace) = kernel(graph, head, [bias, relu], choice);
                 let args = args.into_iter().map(|arg| self.value(arg)).collect();
-                self.step(kernel, args, [len, workspace], id)
+                self.step(kernel, args, [len, workspace], [head, id])
             }
         };
         self.values[id.index()] = Some(value);
@@ -254,14 +255,15 @@ fn chain(graph: &Graph, head: NodeId, last: NodeId) -> Vec<NodeId> {
 }
 
 /// The kernel of a node, followed by a bias and a ReLU if asked for, and the workspace it takes.
-fn kernel(graph: &Graph, id: NodeId, [bias, relu]: [bool; 2], isa: Isa) -> (Kernel, usize) {
+fn kernel(graph: &Graph, id: NodeId, [bias, relu]: [bool; 2], choice: Choice) -> (Kernel, usize) {
+    let isa = choice.isa;
     let node = graph.node(id);
     let shape = |i: usize| graph.shape(node.args[i]);
     let channels = node.shape.last();
     let rows = |i: usize| shape(i).len().checked_div(shape(i).last()).unwrap_or(0);
     match &node.op {
         Op::Conv2d(conv) => {
-            let plan = Forward::new(conv, shape(0), shape(1), isa);
+            let plan = Forward::new(conv, shape(0), shape(1), choice);
             let workspace = plan.workspace();
             (Kernel::Conv { plan, bias, relu }, workspace)
         }
@@ -276,12 +278,12 @@ fn kernel(graph: &Graph, id: NodeId, [bias, relu]: [bool; 2], isa: Isa) -> (Kern
             (Kernel::Correlate { plan, bias: false, relu: false }, workspace)
         }
         Op::Conv2dGradInput { conv, input } => {
-            let plan = GradInput::new(conv, shape(0), shape(1), input, isa);
+            let plan = GradInput::new(conv, shape(0), shape(1), input, choice);
             let workspace = plan.workspace();
             (Kernel::ConvGradInput(plan), workspace)
         }
         Op::Conv2dGradWeight(conv) => {
-            let plan = GradWeight::new(conv, shape(0), shape(1), isa);
+            let plan = GradWeight::new(conv, shape(0), shape(1), choice);
             let workspace = plan.workspace();
             (Kernel::ConvGradWeight(plan), workspace)
         }

@@ -8,6 +8,7 @@
 mod columns;
 mod context;
 mod correlate;
+mod cost;
 mod executor;
 mod kernel;
 mod lower;
@@ -20,6 +21,7 @@ mod simd;
 mod tile;
 mod update;
 mod weight_gradient;
+mod winograd;
 
 #[cfg(test)]
 mod tests;
@@ -35,5 +37,6 @@ pub(crate) use context::Context;
 pub(crate) use correlate::{Correlation, Epilogue, Geometry, Strides, WeightRows};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use simd::{Avx2, Avx512};
-pub(crate) use simd::{Isa, Portable, Simd, multiversion};
+pub(crate) use simd::{Choice, Isa, Portable, Simd, multiversion};
 pub(crate) use weight_gradient::WeightGradient;
+pub(crate) use winograd::{Fast, FastGradWeight, wins};

@@ -4,7 +4,8 @@
 
 use crate::EngineError;
 
-/// Which kernels to run.
+/// Which kernels to run. The exact ones compute every convolution by the direct sums; the others take a fast algorithm
+/// where it wins by a rule on shapes, at some ten times the rounding error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kernels {
     /// The widest that the machine can execute.
@@ -15,9 +16,29 @@ pub enum Kernels {
     Avx2,
     /// 512-bit vectors.
     Avx512,
+    /// The widest, exact.
+    AutoExact,
+    /// Plain Rust, exact.
+    PortableExact,
+    /// 256-bit vectors, exact.
+    Avx2Exact,
+    /// 512-bit vectors, exact.
+    Avx512Exact,
 }
 
 impl Kernels {
+    /// All choices.
+    pub const ALL: [Kernels; 8] = [
+        Kernels::Auto,
+        Kernels::Portable,
+        Kernels::Avx2,
+        Kernels::Avx512,
+        Kernels::AutoExact,
+        Kernels::PortableExact,
+        Kernels::Avx2Exact,
+        Kernels::Avx512Exact,
+    ];
+
     /// The name in records and messages.
     pub fn name(self) -> &'static str {
         match self {
@@ -25,25 +46,79 @@ impl Kernels {
             Kernels::Portable => "portable",
             Kernels::Avx2 => "avx2",
             Kernels::Avx512 => "avx512",
+            Kernels::AutoExact => "auto-exact",
+            Kernels::PortableExact => "portable-exact",
+            Kernels::Avx2Exact => "avx2-exact",
+            Kernels::Avx512Exact => "avx512-exact",
+        }
+    }
+
+    /// The choice of this name.
+    pub fn named(name: &str) -> Option<Kernels> {
+        Kernels::ALL.into_iter().find(|kernels| kernels.name() == name)
+    }
+
+    /// Whether every convolution is computed by the direct sums.
+    pub fn is_exact(self) -> bool {
+        self != self.fast()
+    }
+
+    /// The same vectors without exactness.
+    fn fast(self) -> Kernels {
+        match self {
+            Kernels::Auto | Kernels::AutoExact => Kernels::Auto,
+            Kernels::Portable | Kernels::PortableExact => Kernels::Portable,
+            Kernels::Avx2 | Kernels::Avx2Exact => Kernels::Avx2,
+            Kernels::Avx512 | Kernels::Avx512Exact => Kernels::Avx512,
+        }
+    }
+
+    /// The same vectors, exact.
+    pub fn exact(self) -> Kernels {
+        match self.fast() {
+            Kernels::Portable => Kernels::PortableExact,
+            Kernels::Avx2 => Kernels::Avx2Exact,
+            Kernels::Avx512 => Kernels::Avx512Exact,
+            _ => Kernels::AutoExact,
         }
     }
 
     /// What these kernels run as here. Fails if this machine cannot execute them.
     pub(crate) fn resolve(self) -> Result<Isa, EngineError> {
         let missing = EngineError::Kernels { wanted: self.name() };
-        match self {
-            Kernels::Auto => Ok(Isa::widest()),
+        match self.fast() {
             Kernels::Portable => Ok(Isa::Portable),
             Kernels::Avx2 => Isa::avx2().ok_or(missing),
             Kernels::Avx512 => Isa::avx512().ok_or(missing),
+            _ => Ok(Isa::widest()),
         }
     }
 
-    /// Every choice that this machine can execute, `Auto` left out.
+    /// The choice that these kernels came to when they resolved to this instruction set.
+    pub(crate) fn settled(self, isa: Isa) -> Kernels {
+        let fast = match isa {
+            Isa::Portable => Kernels::Portable,
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => Kernels::Avx2,
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => Kernels::Avx512,
+        };
+        if self.is_exact() { fast.exact() } else { fast }
+    }
+
+    /// Every choice that this machine can execute, `Auto` and the exact ones left out; the widest is last.
     pub fn available() -> Vec<Kernels> {
         let all = [Kernels::Portable, Kernels::Avx2, Kernels::Avx512];
         all.into_iter().filter(|k| k.resolve().is_ok()).collect()
     }
+}
+
+/// What decides which kernels a program is lowered to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Choice {
+    pub(crate) isa: Isa,
+    /// Direct convolutions only.
+    pub(crate) exact: bool,
 }
 
 /// An instruction set that this machine can execute: only [`Kernels::resolve`] and [`Isa::widest`] make the x86 ones,
@@ -114,6 +189,8 @@ pub(crate) trait Simd: Copy {
     unsafe fn splat(value: f32) -> Self::V;
     unsafe fn load(from: *const f32) -> Self::V;
     unsafe fn store(to: *mut f32, value: Self::V);
+    unsafe fn add(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn sub(a: Self::V, b: Self::V) -> Self::V;
     /// a b + c, rounded once where the machine can.
     unsafe fn mul_add(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     /// max(a, 0) where NaN stays NaN.
@@ -142,6 +219,14 @@ impl Simd for Portable {
         unsafe { to.cast::<[f32; 4]>().write_unaligned(value) }
     }
     #[inline(always)]
+    unsafe fn add(a: [f32; 4], b: [f32; 4]) -> [f32; 4] {
+        std::array::from_fn(|i| a[i] + b[i])
+    }
+    #[inline(always)]
+    unsafe fn sub(a: [f32; 4], b: [f32; 4]) -> [f32; 4] {
+        std::array::from_fn(|i| a[i] - b[i])
+    }
+    #[inline(always)]
     unsafe fn mul_add(a: [f32; 4], b: [f32; 4], c: [f32; 4]) -> [f32; 4] {
         // Without a fused instruction, `mul_add` would be a library call for every lane.
         if cfg!(any(target_arch = "aarch64", target_feature = "fma")) {
@@ -166,7 +251,7 @@ mod x86 {
 
     macro_rules! x86_simd {
         ($(#[$doc:meta])* $name:ident, $vector:ty, $lanes:literal, $splat:ident $load:ident $store:ident
-         $mul_add:ident $max:ident) => {
+         $add:ident $sub:ident $mul_add:ident $max:ident) => {
             $(#[$doc])*
             #[derive(Clone, Copy)]
             pub(crate) struct $name;
@@ -190,6 +275,16 @@ mod x86 {
                     unsafe { $store(to, value) }
                 }
                 #[inline(always)]
+                unsafe fn add(a: $vector, b: $vector) -> $vector {
+                    // SAFETY: callers are compiled for this instruction set.
+                    unsafe { $add(a, b) }
+                }
+                #[inline(always)]
+                unsafe fn sub(a: $vector, b: $vector) -> $vector {
+                    // SAFETY: callers are compiled for this instruction set.
+                    unsafe { $sub(a, b) }
+                }
+                #[inline(always)]
                 unsafe fn mul_add(a: $vector, b: $vector, c: $vector) -> $vector {
                     // SAFETY: callers are compiled for this instruction set.
                     unsafe { $mul_add(a, b, c) }
@@ -206,12 +301,13 @@ mod x86 {
 
     x86_simd!(
         /// Eight lanes, with fused multiply-add.
-        Avx2, __m256, 8, _mm256_set1_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_fmadd_ps _mm256_max_ps
+        Avx2, __m256, 8, _mm256_set1_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_add_ps _mm256_sub_ps
+        _mm256_fmadd_ps _mm256_max_ps
     );
     x86_simd!(
         /// Sixteen lanes.
-        Avx512, __m512, 16, _mm512_set1_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_fmadd_ps
-        _mm512_max_ps
+        Avx512, __m512, 16, _mm512_set1_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_add_ps _mm512_sub_ps
+        _mm512_fmadd_ps _mm512_max_ps
     );
 }
 

@@ -1,6 +1,9 @@
 //! Convolutions as correlations that need no im2col copy; groups of channels one after the other.
 
-use crate::native::{Context, Correlation, Epilogue, Geometry, Isa, Strides, WeightGradient, WeightRows};
+use crate::native::{
+    Choice, Context, Correlation, Epilogue, Fast, FastGradWeight, Geometry, Strides, WeightGradient,
+    WeightRows, wins,
+};
 use crate::{Convolution, Window};
 use sooner_base::Shape;
 
@@ -54,6 +57,8 @@ fn most(parts: &[Correlation], values: impl Fn(&Correlation) -> usize) -> usize 
 /// A convolution: one correlation for each group.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Forward {
+    /// Taken where it wins; there are no parts then.
+    fast: Option<Fast>,
     parts: Vec<Correlation>,
     /// Filters of each group.
     width: usize,
@@ -61,21 +66,27 @@ pub(crate) struct Forward {
 
 impl Forward {
     /// x `[N, H, W, C]`, w `[KH, KW, C / G, K]` -> y `[N, H', W', K]`.
-    pub(crate) fn new(conv: &Convolution, x: &Shape, w: &Shape, isa: Isa) -> Forward {
+    pub(crate) fn new(conv: &Convolution, x: &Shape, w: &Shape, choice: Choice) -> Forward {
+        let width = w[3] / conv.groups;
+        let mut all = groups(conv, [x[3], w[3]]);
+        let whole = all.next().map(|group| geometry(&conv.window, x, w[3], group));
+        if let Some(whole) = whole.filter(|g| conv.groups == 1 && !choice.exact && wins(g)) {
+            return Forward { fast: Some(Fast::new(whole, false, choice.isa)), parts: vec![], width };
+        }
         let part = |group: Group| {
             let weights = WeightRows { start: group.k, count: w[0] * w[1] * w[2], row: w[3], column: 1 };
             let geometry = geometry(&conv.window, x, w[3], group);
             let positions = geometry.images * geometry.output[0] * geometry.output[1];
             let geometry =
                 if is_product(conv) { Geometry::product([positions, w[2], w[3]]) } else { geometry };
-            Correlation::new(geometry, vec![weights], positions, isa)
+            Correlation::new(geometry, vec![weights], positions, choice.isa)
         };
-        Forward { parts: groups(conv, [x[3], w[3]]).map(part).collect(), width: w[3] / conv.groups }
+        Forward { fast: None, parts: groups(conv, [x[3], w[3]]).map(part).collect(), width }
     }
 
     /// Values of workspace that [`Forward::run`] takes.
     pub(crate) fn workspace(&self) -> usize {
-        most(&self.parts, Correlation::workspace)
+        self.fast.as_ref().map_or(most(&self.parts, Correlation::workspace), Fast::workspace)
     }
 
     /// Values of scratch that each thread needs.
@@ -92,6 +103,9 @@ impl Forward {
         y: &mut [f32],
         workspace: &mut [f32],
     ) {
+        if let Some(fast) = &self.fast {
+            fast.run(cx, operands, epilogue, y, workspace);
+        }
         for (g, part) in self.parts.iter().enumerate() {
             let bias = epilogue.bias.map(|bias| &bias[g * self.width..(g + 1) * self.width]);
             part.run(cx, operands, Epilogue { bias, ..epilogue }, y, workspace);
@@ -102,6 +116,8 @@ impl Forward {
 /// The gradient of a convolution by its weights: one sum for each group.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct GradWeight {
+    /// Taken where it wins; there are no parts then.
+    fast: Option<FastGradWeight>,
     parts: Vec<WeightGradient>,
     /// Rows of dw (its taps and input channels), and filters of each group.
     rows: usize,
@@ -110,25 +126,31 @@ pub(crate) struct GradWeight {
 
 impl GradWeight {
     /// x `[N, H, W, C]`, dy `[N, H', W', K]` -> dw `[KH, KW, C / G, K]`.
-    pub(crate) fn new(conv: &Convolution, x: &Shape, dy: &Shape, isa: Isa) -> GradWeight {
+    pub(crate) fn new(conv: &Convolution, x: &Shape, dy: &Shape, choice: Choice) -> GradWeight {
         let positions = dy[0] * dy[1] * dy[2];
+        let rows = conv.window.kernel[0] * conv.window.kernel[1] * x[3] / conv.groups;
+        let width = dy[3] / conv.groups;
+        let whole = groups(conv, [x[3], dy[3]]).next().map(|group| geometry(&conv.window, x, dy[3], group));
+        if let Some(whole) = whole.filter(|g| conv.groups == 1 && !choice.exact && wins(g)) {
+            let fast = Some(FastGradWeight::new(whole, choice.isa));
+            return GradWeight { fast, parts: vec![], rows, width };
+        }
         let part = |group: Group| {
             let geometry = if is_product(conv) {
                 Geometry::product([positions, x[3], dy[3]])
             } else {
                 geometry(&conv.window, x, dy[3], group)
             };
-            WeightGradient::new(geometry, positions, isa)
+            WeightGradient::new(geometry, positions, choice.isa)
         };
-        GradWeight {
-            parts: groups(conv, [x[3], dy[3]]).map(part).collect(),
-            rows: conv.window.kernel[0] * conv.window.kernel[1] * x[3] / conv.groups,
-            width: dy[3] / conv.groups,
-        }
+        GradWeight { fast: None, parts: groups(conv, [x[3], dy[3]]).map(part).collect(), rows, width }
     }
 
     /// Values of workspace that [`GradWeight::run`] takes: a part's, and the result of a part if there are several.
     pub(crate) fn workspace(&self) -> usize {
+        if let Some(fast) = &self.fast {
+            return fast.workspace();
+        }
         let own = if self.parts.len() > 1 { self.rows * self.width } else { 0 };
         own + self.parts.iter().map(WeightGradient::workspace).max().unwrap_or(0)
     }
@@ -140,6 +162,9 @@ impl GradWeight {
 
     /// Computes dw.
     pub(crate) fn run(&self, cx: &mut Context, operands: [&[f32]; 2], dw: &mut [f32], workspace: &mut [f32]) {
+        if let Some(fast) = &self.fast {
+            return fast.run(cx, operands, dw, workspace);
+        }
         if let [only] = &self.parts[..] {
             return only.run(cx, operands, dw, workspace);
         }
@@ -162,6 +187,8 @@ impl GradWeight {
 /// order.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct GradInput {
+    /// Taken where it wins; there are no phases then.
+    fast: Option<Fast>,
     phases: Vec<Correlation>,
     /// Some pixels of x are seen by no window.
     gaps: bool,
@@ -209,9 +236,14 @@ fn gcd(a: usize, b: usize) -> usize {
 
 impl GradInput {
     /// dy `[N, H', W', K]`, w `[KH, KW, C / G, K]` -> dx `[N, H, W, C]`, whose shape is `input`.
-    pub(crate) fn new(conv: &Convolution, dy: &Shape, w: &Shape, input: &Shape, isa: Isa) -> GradInput {
+    pub(crate) fn new(conv: &Convolution, dy: &Shape, w: &Shape, input: &Shape, choice: Choice) -> GradInput {
         let window = &conv.window;
-        let mut found = GradInput { phases: vec![], gaps: false };
+        let isa = choice.isa;
+        let mut found = GradInput { fast: None, phases: vec![], gaps: false };
+        if let Some(turned) = turned(conv, dy, input).filter(|g| !choice.exact && wins(g)) {
+            found.fast = Some(Fast::new(turned, true, isa));
+            return found;
+        }
         for group in groups(conv, [input[3], w[3]]) {
             let tap = |a: usize, b: usize| WeightRows {
                 start: (a * w[1] + b) * w[2] * w[3] + group.k,
@@ -244,7 +276,7 @@ impl GradInput {
 
     /// Values of workspace that [`GradInput::run`] takes.
     pub(crate) fn workspace(&self) -> usize {
-        most(&self.phases, Correlation::workspace)
+        self.fast.as_ref().map_or(most(&self.phases, Correlation::workspace), Fast::workspace)
     }
 
     /// Values of scratch that each thread needs.
@@ -254,6 +286,9 @@ impl GradInput {
 
     /// Computes dx.
     pub(crate) fn run(&self, cx: &mut Context, operands: [&[f32]; 2], dx: &mut [f32], workspace: &mut [f32]) {
+        if let Some(fast) = &self.fast {
+            fast.run(cx, operands, Epilogue::default(), dx, workspace);
+        }
         if self.gaps {
             cx.pool.parts(dx, 1 << 14, &|_, part| part.fill(0.0));
         }
@@ -261,6 +296,34 @@ impl GradInput {
             phase.run(cx, operands, Epilogue::default(), dx, workspace);
         }
     }
+}
+
+/// The gradient by the input as one correlation of dy with all taps in reverse order, if stride, dilation and groups are
+/// 1.
+fn turned(conv: &Convolution, dy: &Shape, input: &Shape) -> Option<Geometry> {
+    let window = &conv.window;
+    if conv.groups != 1 || window.stride != [1, 1] || window.dilation != [1, 1] {
+        return None;
+    }
+    let [filters, channels] = [dy[3], input[3]];
+    Some(Geometry {
+        images: input[0],
+        source: [dy[1], dy[2]],
+        depth: filters,
+        channels: [0, filters],
+        taps: window.kernel,
+        stride: [1, 1],
+        dilation: [1, 1],
+        origin: [0, 1].map(|d| window.pad_low[d] as isize - (window.kernel[d] as isize - 1)),
+        output: [input[1], input[2]],
+        width: channels,
+        target: Strides {
+            offset: 0,
+            image: input[1] * input[2] * channels,
+            row: input[2] * channels,
+            column: channels,
+        },
+    })
 }
 
 /// One phase of one group: dy is read, and dx written, between the channels of other groups.

@@ -1,0 +1,76 @@
+//! The speed of convolutions, layer by layer: forward, gradient by the input, gradient by the weights, in effective
+//! GFLOP/s of the direct count.
+//!
+//! usage: convolutions [THREADS [KERNELS]] (2, auto); the fastest of 7 runs each.
+
+use sooner_base::{MonotonicClock, Seed, Shape};
+use sooner_engine::{
+    Feed, Graph, Init, Kernels, Native, NativeOptions, Program, Role, State, Var, Vars, Window, gradients,
+};
+use std::num::NonZeroUsize;
+
+/// Batch, extent, input channels, filters.
+const LAYERS: [[usize; 4]; 14] = [
+    [128, 32, 3, 64],
+    [128, 32, 64, 128],
+    [128, 16, 128, 128],
+    [128, 16, 128, 256],
+    [128, 8, 256, 512],
+    [128, 4, 512, 512],
+    [512, 4, 512, 512],
+    [64, 32, 16, 16],
+    [64, 16, 32, 32],
+    [64, 8, 64, 64],
+    [1024, 8, 64, 64],
+    [256, 31, 24, 64],
+    [256, 15, 64, 256],
+    [256, 7, 256, 256],
+];
+
+fn main() {
+    let mut words = std::env::args().skip(1);
+    let threads = words.next().map_or(2, |word| word.parse().expect("a number of threads"));
+    let kernels = words.next().map_or(Kernels::Auto, |word| Kernels::named(&word).expect("kernels"));
+    let options = NativeOptions { threads: NonZeroUsize::new(threads).expect("not zero"), kernels };
+    println!("{:<24} {:>8} {:>8} {:>8}", "layer", "forward", "input", "weights");
+    for [batch, extent, channels, filters] in LAYERS {
+        let rates = measure([batch, extent, channels, filters], &options);
+        let name = format!("{batch} x {extent}^2, {channels} > {filters}");
+        println!("{name:<24} {:>8.0} {:>8.0} {:>8.0}", rates[0], rates[1], rates[2]);
+    }
+}
+
+fn measure([batch, extent, channels, filters]: [usize; 4], options: &NativeOptions) -> [f64; 3] {
+    let mut vars = Vars::new();
+    let mut graph = Graph::new();
+    let mut declare = |name: &str, shape: Shape| {
+        let var = Var { name: name.to_string(), shape, init: Init::HeNormal, role: Role::Weight };
+        vars.declare(var).expect("names differ")
+    };
+    // The input as a variable, so that its gradient is wanted too.
+    let x = declare("x", Shape::from([batch, extent, extent, channels]));
+    let w = declare("w", Shape::from([3, 3, channels, filters]));
+    let [x, w] = [x, w].map(|id| graph.read(&vars, id));
+    let y = graph.conv2d(x, w, Window::same(3, 1)).expect("it fits");
+    let loss = graph.sum(y).expect("it fits");
+    let grads = gradients(&mut graph, loss, &[x, w]).expect("they exist");
+    let outputs = vec![("y".into(), loss), ("dx".into(), grads[0]), ("dw".into(), grads[1])];
+    let program = Program { vars, graph, updates: vec![], outputs };
+    let mut native = Native::compile(&program, options).expect("the kernels are available");
+    let mut state = State::init(&program.vars, Seed(1));
+    let clock = MonotonicClock::start();
+    let mut best = [f64::INFINITY; 3];
+    for _ in 0..7 {
+        for time in native.run_timed(&mut state, &Feed::default(), &clock).expect("it fits") {
+            let at = match time.op {
+                "conv2d" => 0,
+                "conv2d_grad_input" => 1,
+                "conv2d_grad_weight" => 2,
+                _ => continue,
+            };
+            best[at] = best[at].min(time.seconds.0);
+        }
+    }
+    let flops = 2.0 * (batch * extent * extent * 9 * channels * filters) as f64;
+    best.map(|seconds| flops / seconds * 1e-9)
+}

@@ -1,0 +1,189 @@
+//! Convolution, and its gradient by the input, which is one with the filters turned around.
+
+#![allow(unsafe_code)]
+
+use super::tiles::{Filters, Gather, Spread, gather, spread_filters, spread_input};
+use super::transform::POINTS;
+use super::{CHUNK, NEAR, Waves, chunk, staggered};
+use crate::native::context::Context;
+use crate::native::correlate::{Epilogue, Geometry};
+use crate::native::pool::Disjoint;
+use crate::native::simd::Isa;
+use crate::native::tile::{Panel, Reading, Start, Tile, kernels, packed_columns, panels, split, wide};
+
+/// How a convolution is computed.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Fast {
+    geometry: Geometry,
+    waves: Waves,
+    panels: Vec<Panel>,
+    /// Whether w is given as `[3, 3, K, C]` and taken in reverse order, as the gradient by the input takes it.
+    turned: bool,
+    /// Values from one point to the next: filters, input, results; and from one tile to the next: input, results.
+    strides: [usize; 3],
+    rows: [usize; 2],
+}
+
+impl Fast {
+    /// Plans a correlation of this geometry; see [`Fast::run`] for `turned`.
+    pub(crate) fn new(geometry: Geometry, turned: bool, isa: Isa) -> Fast {
+        let panels = panels(isa, geometry.width, wide(isa, Reading::Rows));
+        let rows = [staggered(geometry.depth), packed_columns(&panels)];
+        let waves = Waves::new(&geometry, rows[0] + rows[1]);
+        let strides = [geometry.depth * rows[1], waves.each * rows[0], waves.each * rows[1]].map(staggered);
+        Fast { geometry, waves, panels, turned, strides, rows }
+    }
+
+    /// Values of workspace that [`Fast::run`] takes: filters turned around, transformed; a wave's input and results;
+    /// zeros.
+    pub(crate) fn workspace(&self) -> usize {
+        self.parts().iter().sum()
+    }
+
+    fn parts(&self) -> [usize; 5] {
+        let g = &self.geometry;
+        let turned = if self.turned { 9 * g.depth * g.width } else { 0 };
+        let [u, v, m] = self.strides.map(|stride| POINTS * stride);
+        [u, v, m, turned, g.depth]
+    }
+
+    /// Computes y. x: `[N, H, W, C]`; w: `[3, 3, C, K]`, or if turned `[3, 3, K, C]` whose taps are taken in reverse
+    /// order; y: `[N, I, J, K]`.
+    pub(crate) fn run(
+        &self,
+        cx: &mut Context,
+        [x, w]: [&[f32]; 2],
+        epilogue: Epilogue,
+        y: &mut [f32],
+        workspace: &mut [f32],
+    ) {
+        let g = &self.geometry;
+        let [images, height, width] = [g.images, g.source[0], g.source[1]];
+        assert!(x.len() == images * height * width * g.depth && w.len() == 9 * g.depth * g.width);
+        assert!(y.len() == images * g.output[0] * g.output[1] * g.width);
+        let [u, v, m, turned, zeros] = self.parts();
+        let (u, rest) = workspace[..self.workspace()].split_at_mut(u);
+        let (v, rest) = rest.split_at_mut(v);
+        let (m, rest) = rest.split_at_mut(m);
+        let (turned, zeros_) = rest.split_at_mut(turned);
+        debug_assert_eq!(zeros_.len(), zeros);
+        zeros_.fill(0.0);
+        self.filters(cx, w, turned, u);
+        let isa = cx.isa;
+        let whole = [whole_row(g.depth, self.rows[0])];
+        let y = Disjoint::new(y);
+        for (first, count) in self.waves.each() {
+            let input = Spread {
+                grid: self.waves.grid,
+                planes: x,
+                extent: g.source,
+                depth: g.depth,
+                origin: g.origin,
+                zeros: zeros_,
+                first,
+                panels: &whole,
+                rows: self.waves.each,
+                stride: self.strides[1],
+                points: Disjoint::new(v),
+            };
+            let chunks = count.div_ceil(CHUNK);
+            cx.pool.run(chunks, &|task| {
+                // SAFETY: a wave has room for `each` tiles, and chunks do not overlap.
+                unsafe { spread_input(isa, &input, chunk(count, CHUNK, task.index)) }
+            });
+            let results = Disjoint::new(m);
+            let operands = [&*u, &*v];
+            cx.pool.run(POINTS, &|task| self.product(isa, task.index, count, operands, results));
+            let output = Gather {
+                grid: self.waves.grid,
+                points: m,
+                stride: self.strides[2],
+                row: self.rows[1],
+                first,
+                planes: y,
+                depth: g.width,
+                bias: epilogue.bias,
+                relu: epilogue.relu,
+            };
+            cx.pool.run(chunks, &|task| {
+                // SAFETY: the products above have written these tiles; tiles are apart in y.
+                unsafe { gather(isa, &output, chunk(count, CHUNK, task.index)) }
+            });
+        }
+    }
+
+    /// Transforms the filters, C rows of K columns for each point.
+    fn filters(&self, cx: &mut Context, w: &[f32], turned: &mut [f32], u: &mut [f32]) {
+        let [rows, columns] = [self.geometry.depth, self.geometry.width];
+        let isa = cx.isa;
+        let w = if self.turned {
+            turn(cx, w, [rows, columns], turned);
+            &*turned
+        } else {
+            w
+        };
+        let job = Filters { rows, columns, panels: &self.panels, stride: self.strides[0] };
+        let u = Disjoint::new(u);
+        cx.pool.run(rows.div_ceil(CHUNK), &|task| {
+            // SAFETY: u has room for all rows of all points, and chunks of rows do not overlap.
+            unsafe { spread_filters(isa, &job, w, u, chunk(rows, CHUNK, task.index)) }
+        });
+    }
+
+    /// The matrix product of one point: `[tiles, C]` and `[C, K]`.
+    fn product(&self, isa: Isa, point: usize, tiles: usize, [u, v]: [&[f32]; 2], m: Disjoint) {
+        let depth = self.geometry.depth;
+        let u = &u[point * self.strides[0]..][..depth * self.rows[1]];
+        let v = &v[point * self.strides[1]..][..tiles * self.rows[0]];
+        // SAFETY: points lie apart.
+        let m = unsafe { m.range(point * self.strides[2], tiles * self.rows[1]) };
+        for panel in &self.panels {
+            let kernels = kernels(isa, Reading::Rows, panel.vectors);
+            split(depth, NEAR / panel.width, |row, length| {
+                let b = &u[panel.packed * depth + row * panel.width..][..length * panel.width];
+                split(tiles, kernels.len(), |tile, count| {
+                    let t = Tile {
+                        a: v[tile * self.rows[0] + row..].as_ptr(),
+                        stride: self.rows[0],
+                        segments: &[0],
+                        length,
+                        b: b.as_ptr(),
+                        c: m[tile * self.rows[1] + panel.packed..].as_mut_ptr(),
+                        c_stride: self.rows[1],
+                        start: if row == 0 { Start::Zero } else { Start::Add },
+                        relu: false,
+                    };
+                    // SAFETY: rows of v hold C values and rows of m all packed columns, for all tiles.
+                    unsafe { kernels[count - 1](&t) }
+                });
+            });
+        }
+    }
+}
+
+/// One panel for all channels of a row.
+pub(super) fn whole_row(channels: usize, row: usize) -> Panel {
+    Panel { column: 0, columns: channels, vectors: 0, width: row, packed: 0 }
+}
+
+/// w: `[3, 3, Q, R]` -> `[3, 3, R, Q]` with the taps in reverse order.
+fn turn(cx: &Context, w: &[f32], [rows, columns]: [usize; 2], turned: &mut [f32]) {
+    const SQUARE: usize = 16;
+    let tap = rows * columns;
+    let bands = rows.div_ceil(SQUARE);
+    let turned = Disjoint::new(turned);
+    cx.pool.run(9 * bands, &|task| {
+        let (to, band) = (task.index / bands, chunk(rows, SQUARE, task.index % bands));
+        let from = &w[(8 - to) * tap..(9 - to) * tap];
+        // SAFETY: each task has rows of its own.
+        let out = unsafe { turned.range(to * tap + band.start * columns, band.len() * columns) };
+        for first in (0..columns).step_by(SQUARE) {
+            let last = columns.min(first + SQUARE);
+            for (r, out) in band.clone().zip(out.chunks_exact_mut(columns)) {
+                for (q, out) in (first..last).zip(&mut out[first..last]) {
+                    *out = from[q * rows + r];
+                }
+            }
+        }
+    });
+}

@@ -1,0 +1,194 @@
+//! The transforms of F(4x4, 3x3) at the points 0, 1, -1, 2, -2 and infinity (Lavin and Gray, 2016): along one dimension
+//! of six values to six (input, B^T), six to four (output, A^T), four to six (output gradient, A), three to six
+//! (filter, G) and six to three (filter gradient, G^T); along two by doing both dimensions one after the other. Lanes
+//! are channels.
+
+#![allow(unsafe_code)]
+
+use crate::native::simd::Simd;
+
+/// Points along one dimension, and in a plane.
+pub(super) const SIDE: usize = 6;
+pub(super) const POINTS: usize = SIDE * SIDE;
+/// Results of a tile along one dimension.
+pub(super) const STEP: usize = 4;
+
+/// A transform along one dimension. A trait and no closure, because a closure that is handed on would stay a function of
+/// its own, compiled without the instruction set.
+pub(super) trait Line<const FROM: usize, const TO: usize> {
+    fn line<S: Simd>(x: [S::V; FROM]) -> [S::V; TO];
+}
+
+/// Transforms a plane: columns, then rows. `load` and `store` get row and column.
+///
+/// # Safety
+/// The caller is compiled for the instruction set.
+#[inline(always)]
+pub(super) unsafe fn plane<S: Simd, L: Line<FROM, TO>, const FROM: usize, const TO: usize>(
+    load: impl Fn(usize, usize) -> S::V,
+    mut store: impl FnMut(usize, usize, S::V),
+) {
+    // SAFETY: callers are compiled for this instruction set.
+    let zero = unsafe { S::splat(0.0) };
+    let mut half = [[zero; FROM]; TO];
+    for j in 0..FROM {
+        let mut column = [zero; FROM];
+        for i in 0..FROM {
+            column[i] = load(i, j);
+        }
+        let column = L::line::<S>(column);
+        for i in 0..TO {
+            half[i][j] = column[i];
+        }
+    }
+    for i in 0..TO {
+        let row = L::line::<S>(half[i]);
+        for j in 0..TO {
+            store(i, j, row[j]);
+        }
+    }
+}
+
+/// k a + b
+#[inline(always)]
+fn times<S: Simd>(k: f32, a: S::V, b: S::V) -> S::V {
+    // SAFETY: callers are compiled for this instruction set.
+    unsafe { S::mul_add(S::splat(k), a, b) }
+}
+
+#[inline(always)]
+fn scaled<S: Simd>(k: f32, a: S::V) -> S::V {
+    // SAFETY: callers are compiled for this instruction set.
+    unsafe { S::mul_add(S::splat(k), a, S::splat(0.0)) }
+}
+
+#[inline(always)]
+fn sum<S: Simd>(a: S::V, b: S::V) -> S::V {
+    // SAFETY: callers are compiled for this instruction set.
+    unsafe { S::add(a, b) }
+}
+
+#[inline(always)]
+fn minus<S: Simd>(a: S::V, b: S::V) -> S::V {
+    // SAFETY: callers are compiled for this instruction set.
+    unsafe { S::sub(a, b) }
+}
+
+/// B^T
+pub(super) struct Input;
+
+impl Line<SIDE, SIDE> for Input {
+    #[inline(always)]
+    fn line<S: Simd>(x: [S::V; SIDE]) -> [S::V; SIDE] {
+        let [a, b, c, d, e, f] = x;
+        let (p, q) = (times::<S>(-4.0, c, e), times::<S>(-4.0, b, d));
+        let (r, s) = (minus::<S>(e, c), minus::<S>(d, b));
+        [
+            times::<S>(4.0, a, times::<S>(-5.0, c, e)),
+            sum::<S>(p, q),
+            minus::<S>(p, q),
+            times::<S>(2.0, s, r),
+            times::<S>(-2.0, s, r),
+            times::<S>(4.0, b, times::<S>(-5.0, d, f)),
+        ]
+    }
+}
+
+/// A^T
+pub(super) struct Output;
+
+impl Line<SIDE, STEP> for Output {
+    #[inline(always)]
+    fn line<S: Simd>(m: [S::V; SIDE]) -> [S::V; STEP] {
+        let [a, b, c, d, e, f] = m;
+        let (p, q) = (sum::<S>(b, c), minus::<S>(b, c));
+        let (r, s) = (sum::<S>(d, e), minus::<S>(d, e));
+        [
+            sum::<S>(sum::<S>(a, p), r),
+            times::<S>(2.0, s, q),
+            times::<S>(4.0, r, p),
+            times::<S>(8.0, s, sum::<S>(q, f)),
+        ]
+    }
+}
+
+/// A
+pub(super) struct OutputGradient;
+
+impl Line<STEP, SIDE> for OutputGradient {
+    #[inline(always)]
+    fn line<S: Simd>(y: [S::V; STEP]) -> [S::V; SIDE] {
+        let [a, b, c, d] = y;
+        let (even, odd) = (sum::<S>(a, c), sum::<S>(b, d));
+        let (far, wide) = (times::<S>(4.0, c, a), scaled::<S>(2.0, times::<S>(4.0, d, b)));
+        [a, sum::<S>(even, odd), minus::<S>(even, odd), sum::<S>(far, wide), minus::<S>(far, wide), d]
+    }
+}
+
+/// G
+pub(super) struct Filter;
+
+impl Line<3, SIDE> for Filter {
+    #[inline(always)]
+    fn line<S: Simd>(g: [S::V; 3]) -> [S::V; SIDE] {
+        let [a, b, c] = g;
+        let near = scaled::<S>(-1.0 / 6.0, sum::<S>(a, c));
+        let far = times::<S>(1.0 / 24.0, a, scaled::<S>(1.0 / 6.0, c));
+        [
+            scaled::<S>(0.25, a),
+            times::<S>(-1.0 / 6.0, b, near),
+            times::<S>(1.0 / 6.0, b, near),
+            times::<S>(1.0 / 12.0, b, far),
+            times::<S>(-1.0 / 12.0, b, far),
+            c,
+        ]
+    }
+}
+
+/// G^T
+pub(super) struct FilterGradient;
+
+impl Line<SIDE, 3> for FilterGradient {
+    #[inline(always)]
+    fn line<S: Simd>(m: [S::V; SIDE]) -> [S::V; 3] {
+        let [a, b, c, d, e, f] = m;
+        let near = scaled::<S>(-1.0 / 6.0, sum::<S>(b, c));
+        let far = sum::<S>(d, e);
+        [
+            times::<S>(0.25, a, times::<S>(1.0 / 24.0, far, near)),
+            times::<S>(1.0 / 6.0, minus::<S>(c, b), scaled::<S>(1.0 / 12.0, minus::<S>(d, e))),
+            times::<S>(1.0 / 6.0, far, sum::<S>(near, f)),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::native::simd::Portable;
+
+    fn line(values: &[f32]) -> Vec<[f32; 4]> {
+        values.iter().map(|v| [*v; 4]).collect()
+    }
+
+    /// A filter of three over six values gives four results; its transposes give the gradients.
+    #[test]
+    fn transforms_are_a_correlation_and_its_gradients() {
+        let x = [0.3f32, -1.2, 0.7, 2.0, -0.4, 1.1];
+        let g = [0.9f32, -0.5, 1.3];
+        let dy = [1.5f32, -0.7, 0.2, 0.8];
+        let v = Input::line::<Portable>(line(&x).try_into().expect("six"));
+        let u = Filter::line::<Portable>(line(&g).try_into().expect("three"));
+        let z = OutputGradient::line::<Portable>(line(&dy).try_into().expect("four"));
+        let products = std::array::from_fn(|i| v[i].map(|a| a * u[i][0]));
+        for (i, y) in Output::line::<Portable>(products).iter().enumerate() {
+            let expected: f32 = (0..3).map(|k| x[i + k] * g[k]).sum();
+            assert!((y[0] - expected).abs() < 1e-5, "{i}: {y:?}, {expected}");
+        }
+        let products = std::array::from_fn(|i| v[i].map(|a| a * z[i][0]));
+        for (k, dg) in FilterGradient::line::<Portable>(products).iter().enumerate() {
+            let expected: f32 = (0..4).map(|i| x[i + k] * dy[i]).sum();
+            assert!((dg[0] - expected).abs() < 1e-5, "{k}: {dg:?}, {expected}");
+        }
+    }
+}

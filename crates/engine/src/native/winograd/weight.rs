@@ -1,0 +1,143 @@
+//! The gradient by weights: sums over tiles of outer products, at each point.
+
+#![allow(unsafe_code)]
+
+use super::convolution::whole_row;
+use super::tiles::{Filters, Spread, gather_filters, spread_gradient, spread_input};
+use super::transform::POINTS;
+use super::{CHUNK, NEAR, Waves, chunk, staggered};
+use crate::native::context::Context;
+use crate::native::correlate::Geometry;
+use crate::native::pool::Disjoint;
+use crate::native::simd::Isa;
+use crate::native::tile::{Panel, Reading, Start, Tile, kernels, packed_columns, panels, split, wide};
+
+/// How a gradient by weights is computed.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct FastGradWeight {
+    geometry: Geometry,
+    waves: Waves,
+    panels: Vec<Panel>,
+    /// Values from one point to the next: sums, input, output gradient.
+    strides: [usize; 3],
+    /// Values of a tile at a point of the input, and of a row of sums.
+    rows: [usize; 2],
+}
+
+impl FastGradWeight {
+    /// Plans the gradient by the weights of a correlation of this geometry.
+    pub(crate) fn new(geometry: Geometry, isa: Isa) -> FastGradWeight {
+        let panels = panels(isa, geometry.width, wide(isa, Reading::Columns));
+        let rows = [staggered(geometry.depth), packed_columns(&panels)];
+        let waves = Waves::new(&geometry, rows[0] + rows[1]);
+        let strides = [geometry.depth * rows[1], waves.each * rows[0], waves.each * rows[1]].map(staggered);
+        FastGradWeight { geometry, waves, panels, strides, rows }
+    }
+
+    /// Values of workspace that [`FastGradWeight::run`] takes: the sums, a wave's input and output gradient, zeros.
+    pub(crate) fn workspace(&self) -> usize {
+        self.parts().iter().sum()
+    }
+
+    fn parts(&self) -> [usize; 4] {
+        let [sums, v, z] = self.strides.map(|stride| POINTS * stride);
+        [sums, v, z, self.geometry.depth.max(self.geometry.width)]
+    }
+
+    /// x: `[N, H, W, C]`, dy: `[N, I, J, K]` -> dw: `[3, 3, C, K]`.
+    pub(crate) fn run(&self, cx: &mut Context, [x, dy]: [&[f32]; 2], dw: &mut [f32], workspace: &mut [f32]) {
+        let g = &self.geometry;
+        assert!(x.len() == g.images * g.source[0] * g.source[1] * g.depth);
+        assert!(dy.len() == g.images * g.output[0] * g.output[1] * g.width);
+        assert!(dw.len() == 9 * g.depth * g.width);
+        let [sums, v, z, _] = self.parts();
+        let (sums, rest) = workspace[..self.workspace()].split_at_mut(sums);
+        let (v, rest) = rest.split_at_mut(v);
+        let (z, zeros) = rest.split_at_mut(z);
+        zeros.fill(0.0);
+        if self.rows[1] > g.width {
+            // Columns that only fill up the last panel.
+            z.fill(0.0);
+        }
+        let isa = cx.isa;
+        let whole = [whole_row(g.depth, self.rows[0])];
+        for (first, count) in self.waves.each() {
+            let input = Spread {
+                grid: self.waves.grid,
+                planes: x,
+                extent: g.source,
+                depth: g.depth,
+                origin: g.origin,
+                zeros,
+                first,
+                panels: &whole,
+                rows: self.waves.each,
+                stride: self.strides[1],
+                points: Disjoint::new(v),
+            };
+            let output = Spread {
+                planes: dy,
+                extent: g.output,
+                depth: g.width,
+                origin: [0, 0],
+                panels: &self.panels,
+                stride: self.strides[2],
+                points: Disjoint::new(z),
+                ..input
+            };
+            cx.pool.run(count.div_ceil(CHUNK), &|task| {
+                // SAFETY: a wave has room for `each` tiles, and chunks do not overlap.
+                unsafe {
+                    spread_input(isa, &input, chunk(count, CHUNK, task.index));
+                    spread_gradient(isa, &output, chunk(count, CHUNK, task.index));
+                }
+            });
+            let total = Disjoint::new(sums);
+            let operands = [&*v, &*z];
+            cx.pool.run(POINTS, &|task| self.product(isa, task.index, (count, first > 0), operands, total));
+        }
+        let job = Filters { rows: g.depth, columns: g.width, panels: &self.panels, stride: self.strides[0] };
+        let (sums, dw) = (&*sums, Disjoint::new(dw));
+        cx.pool.run(g.depth.div_ceil(CHUNK), &|task| {
+            // SAFETY: the products above have written all sums; chunks of rows do not overlap.
+            unsafe { gather_filters(isa, &job, sums, dw, chunk(g.depth, CHUNK, task.index)) }
+        });
+    }
+
+    /// Adds a wave's matrix product at one point: `[tiles, C]` transposed and `[tiles, K]`.
+    fn product(
+        &self,
+        isa: Isa,
+        point: usize,
+        (tiles, add): (usize, bool),
+        [v, z]: [&[f32]; 2],
+        sums: Disjoint,
+    ) {
+        let depth = self.geometry.depth;
+        let v = &v[point * self.strides[1]..][..tiles * self.rows[0]];
+        let z = &z[point * self.strides[2]..][..self.waves.each * self.rows[1]];
+        // SAFETY: points lie apart.
+        let sums = unsafe { sums.range(point * self.strides[0], depth * self.rows[1]) };
+        for panel in &self.panels {
+            let kernels = kernels(isa, Reading::Columns, panel.vectors);
+            split(tiles, NEAR / panel.width, |tile, length| {
+                let b = &z[panel.packed * self.waves.each + tile * panel.width..][..length * panel.width];
+                split(depth, kernels.len(), |row, count| {
+                    let t = Tile {
+                        a: v[tile * self.rows[0] + row..].as_ptr(),
+                        stride: self.rows[0],
+                        segments: &[0],
+                        length,
+                        b: b.as_ptr(),
+                        c: sums[row * self.rows[1] + panel.packed..].as_mut_ptr(),
+                        c_stride: self.rows[1],
+                        start: if tile == 0 && !add { Start::Zero } else { Start::Add },
+                        relu: false,
+                    };
+                    // SAFETY: rows of v hold C values and rows of sums all packed columns.
+                    unsafe { kernels[count - 1](&t) }
+                });
+            });
+        }
+    }
+}
