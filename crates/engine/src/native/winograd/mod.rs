@@ -26,10 +26,10 @@ use transform::POINTS;
 
 /// Values of packed filters, or of gradients, that should stay in the first-level cache (32 KiB).
 const NEAR: usize = 8192;
-/// Values of points that a wave holds, as far as it has enough tiles: 4 MiB.
-const WAVE: usize = 1024 * 1024;
+/// Values of points that a wave holds, as far as it has enough tiles: 1 MiB.
+const WAVE: usize = 256 * 1024;
 /// Tiles that make a wave worth its passes over the filters.
-const TILES: usize = 128;
+const TILES: usize = 192;
 /// Tiles of a task of transforms.
 const CHUNK: usize = 8;
 
