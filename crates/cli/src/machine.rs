@@ -3,7 +3,7 @@
 use sooner_base::Clock;
 use sooner_engine::native::{Kernels, Pool};
 use sooner_engine::{Peak, measure_peak};
-use sooner_plan::Plan;
+use sooner_plan::{Convolutions, Plan};
 use sooner_record::{FORMAT, Header, Machine};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -31,7 +31,7 @@ pub(crate) fn memory() -> Option<u64> {
 
 /// The kernels of this name, if this machine executes them.
 pub(crate) fn kernels(name: &str) -> Option<Kernels> {
-    Kernels::available().into_iter().find(|kernels| kernels.name() == name)
+    Kernels::named(name).filter(|kernels| kernels.is_available())
 }
 
 /// Seconds since 1970, by the system's calendar.
@@ -52,13 +52,18 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// The engine that a resolved plan asks for.
+    /// The engine for what no plan decides.
     pub(crate) fn new(threads: usize) -> Engine {
         Engine::with_kernels(threads, Kernels::Auto)
     }
 
-    /// The same with kernels that this machine is known to execute.
-    pub(crate) fn with_kernels(threads: usize, kernels: Kernels) -> Engine {
+    /// The same with kernels that this machine is known to execute, exact if the plan says so.
+    pub(crate) fn for_plan(plan: &Plan, threads: usize, kernels: Kernels) -> Engine {
+        let direct = plan.run.convolutions == Convolutions::Direct;
+        Engine::with_kernels(threads, if direct { kernels.exact() } else { kernels })
+    }
+
+    fn with_kernels(threads: usize, kernels: Kernels) -> Engine {
         let threads = NonZeroUsize::new(threads).unwrap_or(NonZeroUsize::MIN);
         Engine { pool: Arc::new(Pool::new(threads)), kernels }
     }
@@ -70,10 +75,7 @@ impl Engine {
 
     /// What the kernels come to here.
     pub(crate) fn kernel_name(&self) -> &'static str {
-        match self.kernels {
-            Kernels::Auto => Kernels::available().last().map_or("portable", |k| k.name()),
-            chosen => chosen.name(),
-        }
+        self.kernels.settled().map_or("none", Kernels::name)
     }
 
     /// The first line of a run's log.

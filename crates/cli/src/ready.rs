@@ -36,7 +36,7 @@ impl Ready {
         let clock: Arc<dyn Clock> = Arc::new(MonotonicClock::start());
         let expected = settle::peek(typed)?;
         let plan = typed.resolve(&expected, machine::cores())?;
-        let engine = Engine::with_kernels(plan.run.threads.unwrap_or(1), kernels);
+        let engine = Engine::for_plan(&plan, plan.run.threads.unwrap_or(1), kernels);
         let peak_gflops = engine.measure_peak(clock.as_ref()).gflops;
 
         let watch = match spent {

@@ -51,7 +51,7 @@ pub use pipeline::{
     CropPlan, Draws, FlipKind, Keep, NormalizePlan, OnBad, Padding, PipelinePlan, ShuffleKind, StagePlan,
     WorkerLife,
 };
-pub use run::{EvaluatePlan, GuardPlan, InitPlan, RunPlan, Stop};
+pub use run::{Convolutions, EvaluatePlan, GuardPlan, InitPlan, RunPlan, Stop};
 pub use settings::Setting;
 pub use target::{Metric, Op, Target};
 pub use validate::MOST_THREADS;

@@ -26,6 +26,20 @@ pub struct RunPlan {
     /// Engine threads; all cores if none. They may decide bits, so the resolved plan always has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<usize>,
+    /// How convolutions are computed.
+    #[serde(default)]
+    pub convolutions: Convolutions,
+}
+
+/// How convolutions are computed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Convolutions {
+    /// By a fast algorithm where a rule on shapes says that it wins, at some ten times the rounding error.
+    #[default]
+    Fast,
+    /// By the direct sums, always.
+    Direct,
 }
 
 /// When a run with a target ends.

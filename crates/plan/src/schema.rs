@@ -184,6 +184,7 @@ const RUN: Form = Form::Table(&[
     may("guard", Form::WordOr(&["finite", "off"], &[may("loss", Form::Number)])),
     may("init", INIT),
     may("threads", Form::Whole),
+    may("convolutions", Form::Word(&["fast", "direct"])),
 ]);
 
 const INIT: Form = Form::Table(&[

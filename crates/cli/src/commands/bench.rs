@@ -6,7 +6,7 @@ use crate::machine::Engine;
 use crate::{machine, settle};
 use serde::Serialize;
 use sooner_base::{Batch, Clock, MonotonicClock, Origin, Purpose, Seed, Shape, median};
-use sooner_engine::{State, measure_bandwidth};
+use sooner_engine::{Kernels, State, measure_bandwidth};
 use sooner_models::Model;
 use sooner_plan::{Plan, Setting};
 use sooner_train::Programs;
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
 fn measure(plan: &Plan) -> anyhow::Result<Report> {
     let clock = MonotonicClock::start();
     let threads = plan.run.threads.unwrap_or_else(machine::cores);
-    let engine = Engine::new(threads);
+    let engine = Engine::for_plan(plan, threads, Kernels::Auto);
     let peak = engine.measure_peak(&clock);
     let ceilings = Ceilings { flops: peak.gflops * 1e9, bytes: measure_bandwidth(&engine.pool, &clock) };
     let facts = plan.data.expected_facts();

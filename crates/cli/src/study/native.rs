@@ -5,6 +5,7 @@ use crate::machine::{self, Engine};
 use crate::settle;
 use anyhow::Context;
 use sooner_base::{Clock, MonotonicClock, Seed};
+use sooner_engine::native::Kernels;
 use sooner_pipeline::Splits;
 use sooner_plan::{Plan, Setting};
 use sooner_record::{Line, Outcome, RunReader, RunWriter, Status, TrialEvaluation, TrialState, Values};
@@ -197,7 +198,7 @@ impl Shared {
         }
         let clock: Arc<dyn Clock> = Arc::new(MonotonicClock::start());
         let plan = typed.resolve(&typed.data.expected_facts(), machine::cores())?;
-        let engine = Engine::new(study.threads);
+        let engine = Engine::for_plan(&plan, study.threads, Kernels::Auto);
         let watch = Stopwatch::start(clock.clone());
         let splits = self.splits(&plan, clock.as_ref())?;
         let facts = settle::facts(&splits);

@@ -26,7 +26,7 @@ pub(crate) fn updates(program: &Program, low: &Lowered) -> Cost {
         return Cost::default();
     }
     let variables: usize = program.vars.all().iter().map(|var| var.shape.len()).sum();
-    let taken: usize = low.operands.iter().map(|value| value.len).sum();
+    let taken: usize = low.operands.iter().flatten().map(|(_, value)| value.len).sum();
     Cost { flops: 0, bytes: 4 * (2 * variables + taken) as u64 }
 }
 

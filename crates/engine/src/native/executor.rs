@@ -87,7 +87,7 @@ impl Native {
             scratch,
             pool,
             isa,
-            kernels: kernels.settled(isa),
+            kernels: kernels.settled()?,
         })
     }
 

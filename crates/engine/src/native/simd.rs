@@ -94,22 +94,27 @@ impl Kernels {
         }
     }
 
-    /// The choice that these kernels came to when they resolved to this instruction set.
-    pub(crate) fn settled(self, isa: Isa) -> Kernels {
-        let fast = match isa {
+    /// Whether this machine can execute them.
+    pub fn is_available(self) -> bool {
+        self.resolve().is_ok()
+    }
+
+    /// What the choice comes to here, `Auto` being none of them; fails if this machine cannot execute it.
+    pub fn settled(self) -> Result<Kernels, EngineError> {
+        let fast = match self.resolve()? {
             Isa::Portable => Kernels::Portable,
             #[cfg(target_arch = "x86_64")]
             Isa::Avx2 => Kernels::Avx2,
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 => Kernels::Avx512,
         };
-        if self.is_exact() { fast.exact() } else { fast }
+        Ok(if self.is_exact() { fast.exact() } else { fast })
     }
 
     /// Every choice that this machine can execute, `Auto` and the exact ones left out; the widest is last.
     pub fn available() -> Vec<Kernels> {
         let all = [Kernels::Portable, Kernels::Avx2, Kernels::Avx512];
-        all.into_iter().filter(|k| k.resolve().is_ok()).collect()
+        all.into_iter().filter(|k| k.is_available()).collect()
     }
 }
 
