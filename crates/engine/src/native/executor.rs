@@ -226,6 +226,12 @@ impl Native {
         self.scratch.values_mut().fill(f32::NAN);
     }
 
+    /// The kernels of the steps, in order.
+    #[cfg(test)]
+    pub(crate) fn steps(&self) -> impl Iterator<Item = &super::kernel::Kernel> {
+        self.low.steps.iter().map(|step| &step.kernel)
+    }
+
     #[cfg(test)]
     pub(crate) fn plan(&self) -> &Plan {
         &self.plan

@@ -7,6 +7,7 @@ use super::weight_gradient::WeightGradient;
 use crate::ops::conv2d::native::{Forward, GradInput, GradWeight};
 use crate::ops::elementwise::native::Channels;
 use crate::ops::matrix::native::Products;
+use crate::ops::normalize::masked::{self, Cover};
 use crate::ops::normalize::native::By;
 use crate::ops::pool::native::Pooling;
 use crate::ops::{activation, dropout, elementwise, linear, loss, matrix, normalize, pool};
@@ -29,6 +30,11 @@ pub(crate) enum Kernel {
     NormalizeGradSums(By),
     NormalizeGradInput(By),
     NormalizeGradInputFixed { eps: f32 },
+    NormalizePool(Cover),
+    MaskedGradSums(By),
+    MaskedGradInput(By),
+    PooledGradSums(Cover),
+    PooledGradInput(Cover),
     Relu,
     ReluGrad,
     Dropout { rate: f64, key: Key },
@@ -88,6 +94,7 @@ impl Kernel {
         match self {
             Kernel::AddBias { .. } | Kernel::Normalize { .. } | Kernel::Relu | Kernel::Scale { .. } => &[0],
             Kernel::NormalizeGradInput(_) | Kernel::NormalizeGradInputFixed { .. } => &[0],
+            Kernel::MaskedGradInput(_) => &[0],
             Kernel::Activate(_) | Kernel::ScaleBy | Kernel::Dropout { .. } => &[0],
             Kernel::ReluGrad | Kernel::ActivateGrad(_) => &[1],
             Kernel::Add | Kernel::Mul => &[0, 1],
@@ -136,6 +143,15 @@ impl Kernel {
             }
             Kernel::NormalizeGradInputFixed { eps } => {
                 normalize::native::grad_input_fixed(cx, x.reals[0], x.reals(1), *eps, out, workspace);
+            }
+            Kernel::NormalizePool(cover) => masked::normalize_pool(cx, cover, x.reals(0), out, workspace),
+            Kernel::MaskedGradSums(by) => masked::masked_sums(cx, by, x.reals(0), out, workspace),
+            Kernel::MaskedGradInput(by) => {
+                masked::masked_grad_input(cx, by, x.reals[0], x.reals(1), out, workspace);
+            }
+            Kernel::PooledGradSums(cover) => masked::pooled_sums(cx, cover, x.reals(0), out, workspace),
+            Kernel::PooledGradInput(cover) => {
+                masked::pooled_grad_input(cx, cover, x.reals(0), out, workspace);
             }
             Kernel::Relu => activation::native::relu(cx, x.reals[0], out),
             Kernel::ReluGrad => activation::native::relu_grad(cx, x.real(0), x.reals[1], out),

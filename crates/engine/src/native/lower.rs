@@ -1,6 +1,7 @@
 //! From a graph to steps: which operations are computed, which are fused into others, which only rename a value.
 
 use super::columns::{Slices, total_workspace};
+use super::fusion::{Fusion, Kind, Masked, chain};
 use super::kernel::Kernel;
 use super::simd::Choice;
 use crate::ops::conv2d::native::{Forward, GradInput, GradWeight};
@@ -64,7 +65,7 @@ pub(crate) struct Lowered {
 pub(crate) fn lower(program: &Program, choice: Choice) -> Lowered {
     let graph = &program.graph;
     let needed = needed(program);
-    let fused = Fusion::find(program, &needed);
+    let fused = Fusion::find(program, &needed, &roots(program));
     let mut low =
         Lowered { steps: vec![], values: vec![None; graph.nodes().len()], outputs: vec![], operands: vec![] };
     for index in 0..graph.nodes().len() {
@@ -105,67 +106,6 @@ fn roots(program: &Program) -> Vec<NodeId> {
         roots.extend(update.operands());
     }
     roots
-}
-
-/// Which nodes are computed by the kernel of another: a bias and a ReLU by the convolution, matrix product or
-/// normalisation before them, if nothing else looks at what lies between.
-struct Fusion {
-    /// By node: the node whose step computes it, the last of its chain.
-    into: Vec<Option<NodeId>>,
-    /// By last node of a chain: the chain's first node.
-    head: Vec<Option<NodeId>>,
-}
-
-impl Fusion {
-    fn find(program: &Program, needed: &[bool]) -> Fusion {
-        let nodes = program.graph.nodes();
-        let mut uses: Vec<Vec<NodeId>> = vec![vec![]; nodes.len()];
-        for (index, node) in nodes.iter().enumerate().filter(|(index, _)| needed[*index]) {
-            for arg in &node.args {
-                uses[arg.index()].push(NodeId(index as u32));
-            }
-        }
-        let mut wanted = vec![false; nodes.len()];
-        for root in roots(program) {
-            wanted[root.index()] = true;
-        }
-        let mut fusion = Fusion { into: vec![None; nodes.len()], head: vec![None; nodes.len()] };
-        for (index, node) in nodes.iter().enumerate().filter(|(index, _)| needed[*index]) {
-            let mut takes_bias = matches!(node.op, Op::Conv2d(_) | Op::Linear);
-            let starts = takes_bias || matches!(node.op, Op::Normalize(_) | Op::AddBias);
-            if !starts || fusion.into[index].is_some() {
-                continue;
-            }
-            let mut chain = vec![NodeId(index as u32)];
-            loop {
-                let last = chain[chain.len() - 1];
-                let [next] = uses[last.index()][..] else { break };
-                let is_first = nodes[next.index()].args[0] == last;
-                let fits = match nodes[next.index()].op {
-                    Op::AddBias => takes_bias && is_first,
-                    Op::Relu => true,
-                    _ => false,
-                };
-                if wanted[last.index()] || !fits {
-                    break;
-                }
-                takes_bias = false;
-                let ends = nodes[next.index()].op == Op::Relu;
-                chain.push(next);
-                if ends {
-                    break;
-                }
-            }
-            let last = chain[chain.len() - 1];
-            for id in &chain[..chain.len() - 1] {
-                fusion.into[id.index()] = Some(last);
-            }
-            if chain.len() > 1 {
-                fusion.head[last.index()] = Some(chain[0]);
-            }
-        }
-        fusion
-    }
 }
 
 impl Lowered {
@@ -219,6 +159,12 @@ impl Lowered {
                 let whole = self.value(node.args[0]);
                 Value { source: whole.source, start: whole.start + row * len, len }
             }
+            _ if fused.masked[id.index()].is_some() => {
+                let masked = fused.masked[id.index()].as_ref().expect("just seen");
+                let (kernel, workspace) = masked_kernel(graph, masked);
+                let args = masked.args.iter().map(|arg| self.value(*arg)).collect();
+                self.step(kernel, args, [len, workspace], [id; 2])
+            }
             _ => {
                 let head = fused.head[id.index()].unwrap_or(id);
                 let mut args = graph.node(head).args.clone();
@@ -242,16 +188,25 @@ impl Lowered {
     }
 }
 
-/// The nodes after `head` of the fused chain that ends at `last`, in order.
-fn chain(graph: &Graph, head: NodeId, last: NodeId) -> Vec<NodeId> {
-    let mut links = vec![];
-    let mut id = last;
-    while id != head {
-        links.push(id);
-        id = graph.node(id).args[0];
+/// The kernel of a normalisation's step that takes in what is behind it, and the workspace it takes.
+fn masked_kernel(graph: &Graph, masked: &Masked) -> (Kernel, usize) {
+    // Gradients have dy before x.
+    let x = graph.shape(masked.args[usize::from(masked.kind != Kind::Forward)]);
+    let channels = x.last();
+    let by = By::new(x, masked.how.group, masked.how.eps);
+    match (masked.kind, masked.cover) {
+        (Kind::Forward, cover) => {
+            let cover = cover.expect("a pooling is what it takes in");
+            (Kernel::NormalizePool(cover), channels)
+        }
+        (Kind::Sums, Some(cover)) => (Kernel::PooledGradSums(cover), cover.sums_workspace(x.len(), channels)),
+        (Kind::Sums, None) => {
+            let workspace = normalize::native::grad_sums_workspace(by.rows(channels), channels);
+            (Kernel::MaskedGradSums(by), channels + workspace)
+        }
+        (Kind::Input, Some(cover)) => (Kernel::PooledGradInput(cover), 3 * channels),
+        (Kind::Input, None) => (Kernel::MaskedGradInput(by), 3 * channels),
     }
-    links.reverse();
-    links
 }
 
 /// The kernel of a node, followed by a bias and a ReLU if asked for, and the workspace it takes.

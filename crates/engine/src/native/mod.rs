@@ -10,6 +10,7 @@ mod context;
 mod correlate;
 mod cost;
 mod executor;
+mod fusion;
 mod kernel;
 mod lower;
 pub(crate) mod math;

@@ -140,6 +140,38 @@ fn large_convolutions() {
 }
 
 #[test]
+fn normalisation_takes_in_what_is_behind_it() {
+    // Channels of whole lanes and not; with ties in windows; with and without pooling, and behind a sum.
+    let pools = [None, Some([2, 2]), Some([3, 1]), Some([6, 6])];
+    for (i, (channels, pool)) in [1, 17, 35, 64].into_iter().flat_map(|c| pools.map(|p| (c, p))).enumerate() {
+        let name = format!("normalize, relu, pool {channels} {pool:?}");
+        let case = one_operation(&name, 80 + i as u64, &|b| {
+            let shape = [5, 6, 6, channels];
+            let mut values = b.normal(5 * 36 * channels);
+            values.iter_mut().step_by(2).for_each(|v| *v = (2.0 * *v).round() / 2.0);
+            let x = b.variable(crate::Role::Weight, shape, values);
+            let (gamma, beta) = (b.weight([channels]), b.weight([channels]));
+            let stats = b.graph.batch_stats(x).expect("it fits");
+            let y = b.graph.normalize(x, stats, [gamma, beta], 1e-5).expect("it fits");
+            let y = b.graph.relu(y).expect("it fits");
+            match pool {
+                Some(kernel) => {
+                    let window = Window { kernel, stride: kernel, ..Window::valid(1, 1) };
+                    b.graph.max_pool(y, window).expect("it fits")
+                }
+                None => y,
+            }
+        });
+        check(&case, 1, 1e-5);
+        let steps = native(&case, Kernels::Auto, 1);
+        let names: Vec<String> = steps.steps().map(|kernel| format!("{kernel:?}")).collect();
+        let has = |name: &str| names.iter().any(|n| n.starts_with(name));
+        assert!(!has("ReluGrad") && !has("MaxPoolGrad"), "{name}: {names:?}");
+        assert_eq!(has("NormalizePool"), pool.is_some(), "{name}: {names:?}");
+    }
+}
+
+#[test]
 fn large_products_and_reductions() {
     for (i, [n, inputs, outputs]) in [[700, 40, 90], [300, 300, 10], [65, 1000, 130]].into_iter().enumerate()
     {

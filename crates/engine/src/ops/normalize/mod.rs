@@ -10,5 +10,6 @@
 //! - by groups of examples (ghost batch normalisation): all of this for each group by itself, stats and sums `[G, 2, C]`
 //! - row: one row of `[2, C]`, or of any tensor along its first dimension
 
+pub(crate) mod masked;
 pub(crate) mod naive;
 pub(crate) mod native;

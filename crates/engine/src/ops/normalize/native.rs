@@ -10,9 +10,9 @@ const BLOCK: usize = 8192;
 /// The groups of examples that share statistics, as parts of x: `[N, ..., C]`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct By {
-    eps: f32,
+    pub(super) eps: f32,
     /// Values of x that share statistics.
-    each: usize,
+    pub(super) each: usize,
 }
 
 impl By {
@@ -28,7 +28,7 @@ impl By {
     }
 
     /// The part of x that group number g has.
-    fn part<'a>(&self, x: &'a [f32], g: usize) -> &'a [f32] {
+    pub(super) fn part<'a>(&self, x: &'a [f32], g: usize) -> &'a [f32] {
         &x[g * self.each..x.len().min((g + 1) * self.each)]
     }
 }

@@ -1,0 +1,201 @@
+//! Which nodes are computed by the kernel of another, so that what lies between them never goes through memory.
+
+use crate::ops::normalize::masked::Cover;
+use crate::{Graph, NodeId, Normalization, Op, Program, Window};
+
+/// What is fused in a program.
+pub(crate) struct Fusion {
+    /// By node: the node whose step computes it.
+    pub(crate) into: Vec<Option<NodeId>>,
+    /// By last node of a chain: the chain's first node.
+    pub(crate) head: Vec<Option<NodeId>>,
+    /// By node: what its step computes instead of the node's operation.
+    pub(crate) masked: Vec<Option<Masked>>,
+}
+
+/// A step of a normalisation that takes in the ReLU, and perhaps the pooling, behind it.
+#[derive(Debug, Clone)]
+pub(crate) struct Masked {
+    pub(crate) kind: Kind,
+    pub(crate) how: Normalization,
+    /// The pooling's windows.
+    pub(crate) cover: Option<Cover>,
+    pub(crate) args: Vec<NodeId>,
+}
+
+/// Which step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// (x, stats, gamma, beta) -> the pooled result.
+    Forward,
+    /// (dy, x, stats, gamma, beta)
+    Sums,
+    /// (dy, x, stats, gamma, beta, sums)
+    Input,
+}
+
+/// Who uses what in a program.
+struct Uses<'a> {
+    graph: &'a Graph,
+    /// By node: the nodes that take it, as often as they do.
+    by: Vec<Vec<NodeId>>,
+    /// By node: whether the program wants it for itself.
+    wanted: Vec<bool>,
+}
+
+impl Fusion {
+    /// Finds everything that can be fused among the nodes that are needed; `roots` are those that updates and outputs
+    /// want.
+    pub(crate) fn find(program: &Program, needed: &[bool], roots: &[NodeId]) -> Fusion {
+        let graph = &program.graph;
+        let count = graph.nodes().len();
+        let mut by = vec![vec![]; count];
+        for (index, node) in graph.nodes().iter().enumerate().filter(|(index, _)| needed[*index]) {
+            for arg in &node.args {
+                by[arg.index()].push(NodeId(index as u32));
+            }
+        }
+        let mut wanted = vec![false; count];
+        roots.iter().for_each(|root| wanted[root.index()] = true);
+        let mut uses = Uses { graph, by, wanted };
+        let mut fusion =
+            Fusion { into: vec![None; count], head: vec![None; count], masked: vec![None; count] };
+        for index in (0..count).filter(|index| needed[*index]) {
+            fusion.gradient(&mut uses, NodeId(index as u32));
+        }
+        for index in (0..count).filter(|index| needed[*index]) {
+            fusion.pool(&uses, NodeId(index as u32));
+        }
+        for index in (0..count).filter(|index| needed[*index]) {
+            fusion.chain(&uses, NodeId(index as u32));
+        }
+        fusion
+    }
+
+    /// The gradients of a normalisation whose dy comes through a ReLU's gradient that nothing else uses.
+    fn gradient(&mut self, uses: &mut Uses, id: NodeId) -> Option<()> {
+        let graph = uses.graph;
+        let Op::NormalizeGradInput(how) = &graph.node(id).op else { return None };
+        let [dy, x, stats, gamma, sums] = graph.node(id).args[..] else { return None };
+        let sums_node = graph.node(sums);
+        if sums_node.op != Op::NormalizeGradSums(*how) || sums_node.args[..] != [dy, x, stats] {
+            return None;
+        }
+        let Op::ReluGrad = graph.node(dy).op else { return None };
+        let [y, d] = graph.node(dy).args[..] else { return None };
+        let Op::Relu = graph.node(y).op else { return None };
+        let normal = graph.node(graph.node(y).args[0]);
+        if normal.op != Op::Normalize(*how) || normal.args[..3] != [x, stats, gamma] {
+            return None;
+        }
+        if uses.wanted[dy.index()] || uses.by[dy.index()].iter().any(|user| *user != id && *user != sums) {
+            return None;
+        }
+        let beta = normal.args[3];
+        let pooled = uses.pooling(d, dy, y, (x, how));
+        let (d, cover) = pooled.map_or((d, None), |(below, cover)| (below, Some(cover)));
+        self.into[dy.index()] = Some(id);
+        uses.drop_user(y, dy);
+        if cover.is_some() {
+            let pool = graph.node(dy).args[1];
+            self.into[pool.index()] = Some(id);
+            uses.drop_user(y, pool);
+        }
+        let masked = |kind, args| Some(Masked { kind, how: *how, cover, args });
+        self.masked[sums.index()] = masked(Kind::Sums, vec![d, x, stats, gamma, beta]);
+        self.masked[id.index()] = masked(Kind::Input, vec![d, x, stats, gamma, beta, sums]);
+        Some(())
+    }
+
+    /// A max pooling of a ReLU of a normalisation whose results nothing else uses.
+    fn pool(&mut self, uses: &Uses, id: NodeId) -> Option<()> {
+        let graph = uses.graph;
+        let Op::MaxPool(window) = &graph.node(id).op else { return None };
+        let relu = uses.only(graph.node(id).args[0], id)?;
+        let Op::Relu = graph.node(relu).op else { return None };
+        let normal = uses.only(graph.node(relu).args[0], relu)?;
+        let Op::Normalize(how) = &graph.node(normal).op else { return None };
+        let args = graph.node(normal).args.clone();
+        let cover = Cover::new(window, graph.shape(args[0]), how)?;
+        self.into[relu.index()] = Some(id);
+        self.into[normal.index()] = Some(id);
+        self.masked[id.index()] = Some(Masked { kind: Kind::Forward, how: *how, cover: Some(cover), args });
+        Some(())
+    }
+
+    /// A bias and a ReLU after a convolution, matrix product or normalisation, if nothing else looks at what lies between.
+    fn chain(&mut self, uses: &Uses, first: NodeId) {
+        let graph = uses.graph;
+        let mut takes_bias = matches!(graph.node(first).op, Op::Conv2d(_) | Op::Linear);
+        let starts = takes_bias || matches!(graph.node(first).op, Op::Normalize(_) | Op::AddBias);
+        if !starts || self.into[first.index()].is_some() {
+            return;
+        }
+        let mut chain = vec![first];
+        loop {
+            let last = chain[chain.len() - 1];
+            let [next] = uses.by[last.index()][..] else { break };
+            let is_first = graph.node(next).args[0] == last;
+            let fits = match graph.node(next).op {
+                Op::AddBias => takes_bias && is_first,
+                Op::Relu => true,
+                _ => false,
+            };
+            if uses.wanted[last.index()] || !fits {
+                break;
+            }
+            takes_bias = false;
+            let ends = graph.node(next).op == Op::Relu;
+            chain.push(next);
+            if ends {
+                break;
+            }
+        }
+        let last = chain[chain.len() - 1];
+        for id in &chain[..chain.len() - 1] {
+            self.into[id.index()] = Some(last);
+        }
+        if chain.len() > 1 {
+            self.head[last.index()] = Some(first);
+        }
+    }
+}
+
+impl Uses<'_> {
+    /// The node, if it is used by this one alone.
+    fn only(&self, id: NodeId, user: NodeId) -> Option<NodeId> {
+        (self.by[id.index()][..] == [user] && !self.wanted[id.index()]).then_some(id)
+    }
+
+    fn drop_user(&mut self, id: NodeId, user: NodeId) {
+        self.by[id.index()].retain(|other| *other != user);
+    }
+
+    /// If d, used by `user` alone, is the gradient of a pooling of y: the gradient behind the pooling, and its windows.
+    fn pooling(
+        &self,
+        d: NodeId,
+        user: NodeId,
+        y: NodeId,
+        (x, how): (NodeId, &Normalization),
+    ) -> Option<(NodeId, Cover)> {
+        let Op::MaxPoolGrad(window) = &self.graph.node(d).op else { return None };
+        let window: &Window = window;
+        let [input, below] = self.graph.node(d).args[..] else { return None };
+        self.only(d, user)?;
+        let cover = Cover::new(window, self.graph.shape(x), how)?;
+        (input == y).then_some((below, cover))
+    }
+}
+
+/// The nodes after `head` of the chain that ends at `last`, in order.
+pub(crate) fn chain(graph: &Graph, head: NodeId, last: NodeId) -> Vec<NodeId> {
+    let mut links = vec![];
+    let mut id = last;
+    while id != head {
+        links.push(id);
+        id = graph.node(id).args[0];
+    }
+    links.reverse();
+    links
+}
