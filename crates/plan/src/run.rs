@@ -26,8 +26,8 @@ pub struct RunPlan {
     /// Engine threads; all cores if none. They may decide bits, so the resolved plan always has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<usize>,
-    /// How convolutions are computed.
-    #[serde(default)]
+    /// How convolutions are computed; written only if direct, the record's kernels say it either way.
+    #[serde(default, skip_serializing_if = "Convolutions::is_fast")]
     pub convolutions: Convolutions,
 }
 
@@ -40,6 +40,12 @@ pub enum Convolutions {
     Fast,
     /// By the direct sums, always.
     Direct,
+}
+
+impl Convolutions {
+    fn is_fast(&self) -> bool {
+        *self == Convolutions::Fast
+    }
 }
 
 /// When a run with a target ends.

@@ -100,7 +100,9 @@ pub(crate) fn table(ops: &[OpReport], bandwidth: f64) -> String {
         sum.floor += op.floor_seconds;
     }
     let mut lines: Vec<(&str, Sum)> = sums.into_iter().collect();
-    lines.sort_by(|(a, x), (b, y)| (*a == "all else").cmp(&(*b == "all else")).then(y.seconds.total_cmp(&x.seconds)));
+    lines.sort_by(|(a, x), (b, y)| {
+        (*a == "all else").cmp(&(*b == "all else")).then(y.seconds.total_cmp(&x.seconds))
+    });
     let mut out = format!(
         "{:<24} {:>5} {:>10} {:>6} {:>9} {:>7} {:>9}\n",
         "operation", "times", "ms", "time", "GFLOP/s", "GB/s", "of floor"
@@ -139,7 +141,10 @@ mod tests {
         let ops = [op("relu", 0.1, 0), op("conv2d", 0.3, 30), op("conv2d", 0.5, 50), op("sum", 0.001, 0)];
         let text = table(&ops, 20.0);
         let lines: Vec<&str> = text.lines().collect();
-        assert!(lines[1].starts_with("conv2d") && lines[1].contains(" 2 ") && lines[1].ends_with("50%"), "{text}");
+        assert!(
+            lines[1].starts_with("conv2d") && lines[1].contains(" 2 ") && lines[1].ends_with("50%"),
+            "{text}"
+        );
         assert!(lines[2].starts_with("relu") && lines[3].starts_with("all else"), "{text}");
         assert!(lines.iter().all(|line| line.len() <= 110), "{text}");
     }

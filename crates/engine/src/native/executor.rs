@@ -149,11 +149,6 @@ impl Native {
         &self.arena.values()[place.start..place.start + place.len]
     }
 
-    /// The program that was compiled.
-    pub fn program(&self) -> &Program {
-        &self.program
-    }
-
     /// The kernels that run, for the record: a name that decides the bits of results together with the program.
     pub fn kernels(&self) -> &'static str {
         self.kernels.name()

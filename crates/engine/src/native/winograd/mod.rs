@@ -43,8 +43,8 @@ pub(crate) fn wins(g: &Geometry) -> bool {
         && g.stride == [1, 1]
         && g.dilation == [1, 1]
         && g.channels == [0, g.depth]
-        && channels % 4 == 0
-        && filters % 4 == 0
+        && channels.is_multiple_of(4)
+        && filters.is_multiple_of(4)
         && channels.min(filters) >= LEAST_CHANNELS
         && pixels >= LEAST_PIXELS
         && g.output.iter().all(|extent| *extent >= 3)

@@ -30,7 +30,7 @@ impl Cover {
             && window.dilation == [1, 1]
             && window.pad_low == [0, 0]
             && window.pad_high == [0, 0]
-            && (0..2).all(|d| window.kernel[d] > 0 && x[d + 1] % window.kernel[d] == 0)
+            && (0..2).all(|d| window.kernel[d] > 0 && x[d + 1].is_multiple_of(window.kernel[d]))
             && how.group.is_none()
             && !x.is_empty();
         covers.then(|| Cover { kernel: window.kernel, windows: x[2] / window.kernel[1], eps: how.eps as f32 })
@@ -51,12 +51,17 @@ impl Cover {
         channels + self.slices(values, channels).workspace(2 * channels)
     }
 
-    /// Where in its strip each element of a window begins.
+    /// Elements of a window.
     #[inline(always)]
-    fn places(&self, window: usize, channels: usize) -> impl Iterator<Item = usize> + Clone + use<> {
-        let [height, width] = self.kernel;
-        let row = self.windows * width;
-        (0..height * width).map(move |t| (t / width * row + window * width + t % width) * channels)
+    fn taps(&self) -> usize {
+        self.kernel[0] * self.kernel[1]
+    }
+
+    /// Where in its strip element t of a window begins.
+    #[inline(always)]
+    fn place(&self, window: usize, t: usize, channels: usize) -> usize {
+        let width = self.kernel[1];
+        (t / width * self.windows * width + window * width + t % width) * channels
     }
 }
 
@@ -204,11 +209,41 @@ struct Line<'a> {
     beta: &'a [f32],
 }
 
-impl<'a> Line<'a> {
-    /// The channels from c on.
+/// The same for some channels, of which the last may not exist. Arrays, so that the compiler knows their length.
+#[derive(Clone, Copy)]
+struct Lanes {
+    mean: [f32; LANES],
+    scale: [f32; LANES],
+    beta: [f32; LANES],
+}
+
+impl Line<'_> {
     #[inline(always)]
-    fn from(self, c: usize) -> Line<'a> {
-        Line { mean: &self.mean[c..], scale: &self.scale[c..], beta: &self.beta[c..] }
+    fn lanes(self, c: usize) -> Lanes {
+        let [mean, scale, beta] = [self.mean, self.scale, self.beta].map(|v| load(&v[c..]));
+        Lanes { mean, scale, beta }
+    }
+}
+
+/// The first values, as many as there are; zeros for the rest.
+#[inline(always)]
+fn load(from: &[f32]) -> [f32; LANES] {
+    match from.first_chunk() {
+        Some(whole) => *whole,
+        None => {
+            let mut part = [0.0; LANES];
+            part[..from.len()].copy_from_slice(from);
+            part
+        }
+    }
+}
+
+/// Writes as many values as there is room for.
+#[inline(always)]
+fn store(values: [f32; LANES], to: &mut [f32]) {
+    match to.first_chunk_mut() {
+        Some(whole) => *whole = values,
+        None => to.copy_from_slice(&values[..to.len()]),
     }
 }
 
@@ -248,30 +283,42 @@ impl<'a> GradLine<'a> {
     }
 }
 
-/// The largest max(v, 0) of one window for `count` channels, NaN if there is one.
+/// max(v, 0) of some channels of one element.
 #[inline(always)]
-fn largest(line: Line, count: usize, places: impl Iterator<Item = usize>, x: &[f32]) -> [f32; LANES] {
+fn positives(line: &Lanes, x: &[f32; LANES]) -> [f32; LANES] {
+    let mut v = [0.0; LANES];
+    for i in 0..LANES {
+        v[i] = positive(x[i], line.mean[i], line.scale[i], line.beta[i]);
+    }
+    v
+}
+
+/// The largest max(v, 0) of one window for channels from c on, NaN if there is one.
+#[inline(always)]
+fn largest(cover: &Cover, line: &Lanes, [window, c, channels]: [usize; 3], x: &[f32]) -> [f32; LANES] {
     let mut best = [f32::NEG_INFINITY; LANES];
-    for place in places {
-        let x = &x[place..place + count];
-        for i in 0..count {
-            let v = positive(x[i], line.mean[i], line.scale[i], line.beta[i]);
-            best[i] = if (v <= best[i]) | best[i].is_nan() { best[i] } else { v };
+    for t in 0..cover.taps() {
+        let at = cover.place(window, t, channels);
+        let v = positives(line, &load(&x[at + c..at + channels]));
+        for i in 0..LANES {
+            best[i] = if (v[i] <= best[i]) | best[i].is_nan() { best[i] } else { v[i] };
         }
     }
     best
 }
 
-/// Calls `visit` with channel and count for pieces of whole lanes, whose count the compiler then knows, and the rest.
+/// What elements x of a window get of what is left of dy: all of it, where they are the first of the best and positive.
 #[inline(always)]
-fn pieces(channels: usize, mut visit: impl FnMut(usize, usize)) {
-    let whole = channels - channels % LANES;
-    for c in (0..whole).step_by(LANES) {
-        visit(c, LANES);
+fn chosen(line: &Lanes, x: &[f32; LANES], best: &[f32; LANES], rest: &mut [f32; LANES]) -> [f32; LANES] {
+    let v = positives(line, x);
+    let mut d = [0.0; LANES];
+    for i in 0..LANES {
+        let beaten = v[i] < best[i];
+        let taken = if beaten { 0.0 } else { rest[i] };
+        rest[i] = if beaten { rest[i] } else { 0.0 };
+        d[i] = if v[i] > 0.0 { taken } else { 0.0 };
     }
-    if whole < channels {
-        visit(whole, channels - whole);
-    }
+    d
 }
 
 multiversion! {
@@ -279,11 +326,12 @@ multiversion! {
         let channels = line.mean.len();
         let [strip, pooled] = cover.strip(channels);
         for (x, y) in x.chunks_exact(strip).zip(y.chunks_exact_mut(pooled)) {
-            for (window, y) in y.chunks_exact_mut(channels).enumerate() {
-                pieces(channels, #[inline(always)] |c, count| {
-                    let places = cover.places(window, channels);
-                    y[c..c + count].copy_from_slice(&largest(line.from(c), count, places, &x[c..])[..count]);
-                });
+            for c in (0..channels).step_by(LANES) {
+                let line = line.lanes(c);
+                for window in 0..cover.windows {
+                    let best = largest(cover, &line, [window, c, channels], x);
+                    store(best, &mut y[window * channels + c..(window + 1) * channels]);
+                }
             }
         }
     }
@@ -292,12 +340,25 @@ multiversion! {
         let [dy, x] = operands;
         let channels = line.mean.len();
         let (plain, product) = sums.split_at_mut(channels);
-        for (dy, x) in dy.chunks_exact(channels).zip(x.chunks_exact(channels)) {
-            for c in 0..channels {
-                let v = positive(x[c], line.mean[c], line.scale[c], line.beta[c]);
-                let d = if v > 0.0 { dy[c] } else { 0.0 };
-                plain[c] += d;
-                product[c] += d * (x[c] - line.mean[c]);
+        // Blocks of rows, so that sums are kept in registers.
+        const ROWS: usize = 16;
+        for (dy, x) in dy.chunks(ROWS * channels).zip(x.chunks(ROWS * channels)) {
+            for c in (0..channels).step_by(LANES) {
+                let line = line.lanes(c);
+                let (mut total, mut weighted) = ([0f32; LANES], [0f32; LANES]);
+                for (dy, x) in dy.chunks_exact(channels).zip(x.chunks_exact(channels)) {
+                    let (dy, x) = (load(&dy[c..]), load(&x[c..]));
+                    let v = positives(&line, &x);
+                    for i in 0..LANES {
+                        let d = if v[i] > 0.0 { dy[i] } else { 0.0 };
+                        total[i] += d;
+                        weighted[i] += d * (x[i] - line.mean[i]);
+                    }
+                }
+                for (i, (plain, product)) in plain[c..].iter_mut().zip(&mut product[c..]).take(LANES).enumerate() {
+                    *plain += total[i];
+                    *product += weighted[i];
+                }
             }
         }
     }
@@ -308,22 +369,26 @@ multiversion! {
         let [strip, pooled] = cover.strip(channels);
         let (plain, product) = sums.split_at_mut(channels);
         for (x, dy) in x.chunks_exact(strip).zip(dy.chunks_exact(pooled)) {
-            for (window, dy) in dy.chunks_exact(channels).enumerate() {
-                pieces(channels, #[inline(always)] |c, count| {
-                    let (places, line, x) = (cover.places(window, channels), line.from(c), &x[c..]);
-                    let best = largest(line, count, places.clone(), x);
-                    let mut rest = [0f32; LANES];
-                    rest[..count].copy_from_slice(&dy[c..c + count]);
-                    let (plain, product) = (&mut plain[c..c + count], &mut product[c..c + count]);
-                    for place in places {
-                        let x = &x[place..place + count];
-                        for i in 0..count {
-                            let d = chosen(line, i, x[i], best[i], &mut rest[i]);
-                            plain[i] += d;
-                            product[i] += d * (x[i] - line.mean[i]);
+            for c in (0..channels).step_by(LANES) {
+                let line = line.lanes(c);
+                let (mut total, mut weighted) = ([0f32; LANES], [0f32; LANES]);
+                for window in 0..cover.windows {
+                    let best = largest(cover, &line, [window, c, channels], x);
+                    let mut rest = load(&dy[window * channels + c..(window + 1) * channels]);
+                    for t in 0..cover.taps() {
+                        let at = cover.place(window, t, channels);
+                        let x = load(&x[at + c..at + channels]);
+                        let d = chosen(&line, &x, &best, &mut rest);
+                        for i in 0..LANES {
+                            total[i] += d[i];
+                            weighted[i] += d[i] * (x[i] - line.mean[i]);
                         }
                     }
-                });
+                }
+                for (i, (plain, product)) in plain[c..].iter_mut().zip(&mut product[c..]).take(LANES).enumerate() {
+                    *plain += total[i];
+                    *product += weighted[i];
+                }
             }
         }
     }
@@ -331,11 +396,12 @@ multiversion! {
     fn through_masked(line: GradLine, x: &[f32], dx: &mut [f32]) {
         let f = line.forward;
         let channels = f.mean.len();
+        let [scale, beta, b, e] = [f.scale, f.beta, line.b, line.e].map(|v| &v[..channels]);
         for (dx, x) in dx.chunks_exact_mut(channels).zip(x.chunks_exact(channels)) {
             for c in 0..channels {
-                let v = positive(x[c], f.mean[c], f.scale[c], f.beta[c]);
+                let v = positive(x[c], f.mean[c], scale[c], beta[c]);
                 let d = if v > 0.0 { dx[c] } else { 0.0 };
-                dx[c] = f.scale[c] * d - line.b[c] - line.e[c] * (x[c] - f.mean[c]);
+                dx[c] = scale[c] * d - b[c] - e[c] * (x[c] - f.mean[c]);
             }
         }
     }
@@ -346,32 +412,23 @@ multiversion! {
         let [strip, pooled] = cover.strip(channels);
         let strips = dx.chunks_exact_mut(strip).zip(x.chunks_exact(strip));
         for ((dx, x), dy) in strips.zip(dy.chunks_exact(pooled)) {
-            for (window, dy) in dy.chunks_exact(channels).enumerate() {
-                pieces(channels, #[inline(always)] |c, count| {
-                    let (places, f) = (cover.places(window, channels), line.forward.from(c));
-                    let (b, e) = (&line.b[c..c + count], &line.e[c..c + count]);
-                    let best = largest(f, count, places.clone(), &x[c..]);
-                    let mut rest = [0f32; LANES];
-                    rest[..count].copy_from_slice(&dy[c..c + count]);
-                    for place in places {
-                        let (x, dx) = (&x[place + c..][..count], &mut dx[place + c..][..count]);
-                        for i in 0..count {
-                            let d = chosen(f, i, x[i], best[i], &mut rest[i]);
-                            dx[i] = f.scale[i] * d - b[i] - e[i] * (x[i] - f.mean[i]);
+            for c in (0..channels).step_by(LANES) {
+                let f = line.forward.lanes(c);
+                let (b, e) = (load(&line.b[c..]), load(&line.e[c..]));
+                for window in 0..cover.windows {
+                    let best = largest(cover, &f, [window, c, channels], x);
+                    let mut rest = load(&dy[window * channels + c..(window + 1) * channels]);
+                    for t in 0..cover.taps() {
+                        let at = cover.place(window, t, channels);
+                        let x = load(&x[at + c..at + channels]);
+                        let mut d = chosen(&f, &x, &best, &mut rest);
+                        for i in 0..LANES {
+                            d[i] = f.scale[i] * d[i] - b[i] - e[i] * (x[i] - f.mean[i]);
                         }
+                        store(d, &mut dx[at + c..at + channels]);
                     }
-                });
+                }
             }
         }
     }
-}
-
-/// What element x of a window gets of what is left of dy: all of it, if it is the first of the best and positive.
-#[inline(always)]
-fn chosen(line: Line, i: usize, x: f32, best: f32, rest: &mut f32) -> f32 {
-    let v = positive(x, line.mean[i], line.scale[i], line.beta[i]);
-    let beaten = v < best;
-    let taken = if beaten { 0.0 } else { *rest };
-    *rest = if beaten { *rest } else { 0.0 };
-    if v > 0.0 { taken } else { 0.0 }
 }
