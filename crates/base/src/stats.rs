@@ -16,6 +16,9 @@ pub struct StageStats {
     pub blocked_out: Seconds,
     /// Most bytes its output queue held.
     pub queue_bytes: Bytes,
+    /// Bytes of the items that it passed on.
+    #[serde(default)]
+    pub bytes: Bytes,
 }
 
 impl StageStats {
@@ -26,6 +29,7 @@ impl StageStats {
         self.blocked_in += other.blocked_in;
         self.blocked_out += other.blocked_out;
         self.queue_bytes = self.queue_bytes.max(other.queue_bytes);
+        self.bytes += other.bytes;
     }
 }
 

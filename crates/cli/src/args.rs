@@ -23,6 +23,8 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     /// Count a run's arithmetic: FLOPs, and the time they take at 100 % of a peak.
     Ceiling(CeilingArgs),
+    /// Measure where the input pipeline's time goes and what would shorten it: echo, threads, caching.
+    Profile(ProfileArgs),
     /// Evaluate the weights of a record.
     Eval(EvalArgs),
     /// List the built-in workloads, or print one as TOML.
@@ -205,6 +207,24 @@ pub(crate) struct SubmitArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct ProfileArgs {
+    #[command(flatten)]
+    pub(crate) plan: PlanArgs,
+    /// Draw the two lanes, upstream and downstream, as they are and as advised
+    #[arg(short, long, value_name = "PICTURE.svg")]
+    pub(crate) out: Option<PathBuf>,
+    /// Run the pipeline and updates as advised, and say what came of it
+    #[arg(long)]
+    pub(crate) verify: bool,
+    /// Records of this workload, with echo and without, to the same target: what repeats are worth is then theirs
+    #[arg(long, value_name = "RUN", num_args = 1..)]
+    pub(crate) records: Vec<PathBuf>,
+    /// Seconds of each measurement
+    #[arg(long, value_name = "S", default_value_t = 1.0)]
+    pub(crate) seconds: f64,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct EvalArgs {
     /// A record's folder, or a weights.safetensors file
     #[arg(value_name = "RECORD|WEIGHTS")]
@@ -356,6 +376,7 @@ impl Command {
             Command::Rerun(args) => args.json,
             Command::Bench(args) => args.plan.json,
             Command::Ceiling(args) => args.plan.json,
+            Command::Profile(args) => args.plan.json,
             Command::Eval(args) => args.json,
             Command::Workloads(args) => args.json,
             Command::Data(args) => args.command.json(),

@@ -56,10 +56,30 @@ pub(crate) fn closing(s: &Summary) -> String {
         s.ceiling.peak_gflops,
         duration(s.ceiling.seconds_at_peak.0)
     ));
+    let advice = crate::shorten::advice(s);
+    lines.extend(advice.iter().enumerate().map(|(k, text)| {
+        let name = if k == 0 { "shorter" } else { "" };
+        format!("  {name:<9} {}", wrapped(text))
+    }));
     if let Some(record) = &s.record {
         lines.push(format!("  record    {record}"));
     }
     lines.join("\n")
+}
+
+/// Text in lines of at most 100 columns, the first of which begins behind a name.
+fn wrapped(text: &str) -> String {
+    let mut rows = vec![String::new()];
+    for word in text.split(' ') {
+        let row = rows.last_mut().expect("there is a first row");
+        if row.chars().count() + word.chars().count() + 13 > 100 && !row.is_empty() {
+            rows.push(word.to_string());
+        } else {
+            *row += if row.is_empty() { "" } else { " " };
+            *row += word;
+        }
+    }
+    rows.join("\n            ")
 }
 
 fn diverged(s: &Summary) -> String {

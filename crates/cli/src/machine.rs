@@ -1,6 +1,6 @@
 //! The machine: its cores, its name, its calendar, and the engine set up on it.
 
-use sooner_base::Clock;
+use sooner_base::{Clock, Seconds};
 use sooner_engine::native::{Kernels, Pool};
 use sooner_engine::{Peak, measure_peak};
 use sooner_plan::{Convolutions, Plan};
@@ -32,6 +32,16 @@ pub(crate) fn memory() -> Option<u64> {
 /// The kernels of this name, if this machine executes them.
 pub(crate) fn kernels(name: &str) -> Option<Kernels> {
     Kernels::named(name).filter(|kernels| kernels.is_available())
+}
+
+/// CPU seconds that all threads of this process have used.
+pub(crate) struct CpuClock;
+
+impl Clock for CpuClock {
+    fn now(&self) -> Seconds {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+        Seconds(time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9)
+    }
 }
 
 /// Seconds since 1970, by the system's calendar.

@@ -11,6 +11,7 @@ mod machine;
 mod progress;
 mod ready;
 mod settle;
+mod shorten;
 mod study;
 mod version;
 
@@ -37,6 +38,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Rerun(args) => commands::rerun::run(&args),
         Command::Bench(args) => commands::bench::run(&args),
         Command::Ceiling(args) => commands::ceiling::run(&args),
+        Command::Profile(args) => commands::profile::run(&args),
         Command::Eval(args) => commands::eval::run(&args),
         Command::Workloads(args) => commands::workloads::run(&args),
         Command::Data(args) => match args.command {

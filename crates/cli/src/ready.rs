@@ -22,7 +22,7 @@ pub(crate) struct Ready {
     pub(crate) splits: Splits,
     pub(crate) engine: Engine,
     pub(crate) peak_gflops: f64,
-    clock: Arc<dyn Clock>,
+    pub(crate) clock: Arc<dyn Clock>,
 }
 
 impl Ready {
@@ -54,7 +54,7 @@ impl Ready {
     }
 
     /// The network that the plan names, for what the pipeline makes of these data.
-    fn model(&self) -> anyhow::Result<Model> {
+    pub(crate) fn model(&self) -> anyhow::Result<Model> {
         let Ready { plan, splits, facts, .. } = self;
         let pipeline = Pipeline::new(&plan.pipeline, splits.train.clone(), plan.seed, self.clock.clone())?;
         Ok(Model::new(&plan.model, pipeline.shape(), facts.classes)?)

@@ -217,7 +217,7 @@ fn check(reservoir: &Reservoir, fresh: u32) -> Result<(), PipelineError> {
 }
 
 /// Makes a fresh example by its number over all epochs.
-fn make_fresh(
+pub(crate) fn make_fresh(
     shared: &Shared,
     number: u64,
     scratch: &mut Scratch,

@@ -40,7 +40,13 @@ pub(crate) fn spend(plan: &PipelinePlan, recipe: &Recipe, batch: Bytes) -> Resul
     let depth = match plan.threads {
         0 => 0,
         threads => {
-            let useful = threads.saturating_mul(2).saturating_add(SPARE);
+            // Repeats are ready at once: as many batches as they fill must be under way beside them, or the next fresh item
+            // is begun too late to be ready when they are used up.
+            let repeats = plan.echo().map_or(0, |(echo, batched)| {
+                let fills = if batched { 1 } else { recipe.batch() };
+                echo.fixed().map_or(0, |factor| (factor / fills as f64).ceil() as usize)
+            });
+            let useful = threads.saturating_mul(2).saturating_add(SPARE).saturating_add(repeats);
             useful.min(usize::try_from(fit - 1).unwrap_or(usize::MAX))
         }
     };

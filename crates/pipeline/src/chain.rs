@@ -221,6 +221,13 @@ impl Chain {
             || self.covers.iter().any(|(s, _)| s.behind)
     }
 
+    /// Whether a stage before the echo stage draws, so that repeats share its choices.
+    pub(crate) fn varies_before_echo(&self) -> bool {
+        self.bytes.iter().any(|s| !s.behind && s.stage.is_random())
+            || self.geometry.iter().any(|s| !s.behind && s.stage.is_random())
+            || self.covers.iter().any(|(s, _)| !s.behind)
+    }
+
     /// The least height and width that decoding must give, where the first stage scales anyway.
     pub(crate) fn least(&self) -> Option<[usize; 2]> {
         match &self.bytes.first()?.stage {

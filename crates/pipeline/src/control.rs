@@ -29,9 +29,32 @@ impl Lane {
     ];
 }
 
+/// What a thread of a stream does at one of its two queues: jobs for workers, and filled batches for the consumer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AtQueue {
+    /// It is about to put something in.
+    Sends,
+    /// It has taken something out without waiting.
+    Took,
+    /// It is about to wait for something.
+    Waits,
+    /// It has waited and taken something out.
+    Woken,
+}
+
+/// The two queues.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    Jobs,
+    Filled,
+}
+
 /// One for each pipeline.
 pub(crate) struct Control {
     clock: Arc<dyn Clock>,
+    /// Told of queues, so that a test's clock knows when all threads wait and time may go on.
+    #[cfg(test)]
+    witness: Option<Arc<crate::virtual_time::VirtualTime>>,
     /// A copy of `stop.since.is_some()` that costs working threads no lock.
     paused: AtomicBool,
     stop: Mutex<Stop>,
@@ -55,11 +78,30 @@ impl Control {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Control {
         Control {
             clock,
+            #[cfg(test)]
+            witness: None,
             paused: AtomicBool::new(false),
             stop: Mutex::default(),
             changed: Condvar::new(),
             stats: Mutex::default(),
         }
+    }
+
+    /// The same on a test's time, which has to know what threads wait for.
+    #[cfg(test)]
+    pub(crate) fn witnessed(time: Arc<crate::virtual_time::VirtualTime>) -> Control {
+        Control { witness: Some(time.clone()), ..Control::new(time) }
+    }
+
+    /// Says what a thread does at a queue; only tests listen.
+    #[inline]
+    pub(crate) fn tell(&self, place: Place, what: AtQueue) {
+        #[cfg(test)]
+        if let Some(witness) = &self.witness {
+            witness.at_queue(place, what);
+        }
+        #[cfg(not(test))]
+        let _ = (place, what);
     }
 
     /// The clock's seconds less those of all pauses, so that a pause is neither busy nor blocked time of anyone.
@@ -102,6 +144,10 @@ impl Control {
         let _stop = lock(&self.stop);
         cancelled.store(true, Ordering::Release);
         self.changed.notify_all();
+        #[cfg(test)]
+        if let Some(witness) = &self.witness {
+            witness.close();
+        }
     }
 
     /// Books a share of work on one stage.

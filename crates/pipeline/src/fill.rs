@@ -7,7 +7,7 @@ use crate::items::{Item, Scratch, Session, make};
 use crate::pipeline::Shared;
 use crate::recipe::{Position, Recipe};
 use crate::stages::{EpochOrder, Pick};
-use sooner_base::{Batch, Mix, Origin, Seconds, Shape, StageStats};
+use sooner_base::{Batch, Bytes, Mix, Origin, Seconds, Shape, StageStats};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -118,6 +118,7 @@ fn write_places(
         add(&mut augment, end - start, written - gathered);
         start = end;
     }
+    augment.bytes = Bytes((augment.items as usize * shared.recipe.example_bytes()) as u64);
     control.book(Lane::Shuffle, shuffle);
     control.book(Lane::Augment, augment);
     Ok(())
@@ -175,7 +176,7 @@ fn held(
         made_here = true;
         match make(shared, order, pick, scratch, cancelled) {
             Ok(Some(item)) => {
-                let bytes = sooner_base::Bytes(item.image.pixels.len() as u64);
+                let bytes = Bytes(item.image.pixels.len() as u64);
                 Ok((item, bytes))
             }
             Ok(None) => Err(None),

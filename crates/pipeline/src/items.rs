@@ -197,9 +197,9 @@ fn load(
     let steady = chain.steady();
     let mut image = Image::default();
     let mut since = control.now();
-    let mut book = |lane: Lane| {
-        let now = control.now();
-        control.book(lane, StageStats { items: 1, busy: now - since, ..StageStats::default() });
+    let mut book = |lane: Lane, bytes: usize| {
+        let (now, bytes) = (control.now(), Bytes(bytes as u64));
+        control.book(lane, StageStats { items: 1, busy: now - since, bytes, ..StageStats::default() });
         since = now;
     };
     let label = match shared.kept.as_ref().and_then(|kept| kept.get(origin.index)) {
@@ -219,7 +219,7 @@ fn load(
                     if cancelled.load(Ordering::Acquire) {
                         return Ok(None);
                     }
-                    book(Lane::Read);
+                    book(Lane::Read, scratch.bytes.len());
                     source.decode(origin.index, &scratch.bytes, chain.least(), &mut image)?
                 }
             };
@@ -236,6 +236,6 @@ fn load(
         }
     };
     chain.run(steady..chain.shared(), Some((origin, base)), &mut image, &mut scratch.chain);
-    book(Lane::Decode);
+    book(Lane::Decode, image.pixels.len());
     Ok(Some((image, label)))
 }

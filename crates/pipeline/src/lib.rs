@@ -25,6 +25,7 @@ mod evaluation;
 mod fill;
 mod items;
 mod pipeline;
+mod profile;
 mod store;
 mod stream;
 mod workers;
@@ -37,6 +38,7 @@ pub use evaluation::Evaluation;
 pub use items::BadExample;
 pub use notes::Note;
 pub use pipeline::Pipeline;
+pub use profile::{Cut, CutTimes, Gauge, Profile, Repeats, Side, StageProfile, cuts, without_echo};
 pub use recipe::Position;
 pub use sample::{Image, Source};
 pub use source::{
@@ -53,6 +55,10 @@ mod echo_tests;
 #[cfg(test)]
 mod guarantee_tests;
 #[cfg(test)]
+mod law_tests;
+#[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod virtual_time;

@@ -166,6 +166,19 @@ impl Pipeline {
         Ok(Pipeline { shared: Arc::new(shared) })
     }
 
+    /// The same pipeline on a test's time.
+    #[cfg(test)]
+    pub(crate) fn on(mut self, time: &Arc<crate::virtual_time::VirtualTime>) -> Pipeline {
+        let shared = Arc::get_mut(&mut self.shared).expect("nobody else has it yet");
+        shared.control = Arc::new(Control::witnessed(time.clone()));
+        time.set_workers(shared.threads);
+        self
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
     /// Height, width and channels of every example in a batch.
     pub fn shape(&self) -> [usize; 3] {
         self.shared.recipe.shape()

@@ -327,6 +327,11 @@ impl Recipe {
         self.batch
     }
 
+    /// Bytes of one example's features.
+    pub(crate) fn example_bytes(&self) -> usize {
+        self.shape.iter().product::<usize>() * size_of::<f32>()
+    }
+
     /// The data set that is read.
     pub(crate) fn data(&self) -> &Arc<Dataset> {
         &self.data

@@ -122,7 +122,10 @@ impl Iterator for Stream {
                 let filled = attempt(self.taken, || {
                     fill(&self.shared, &self.session, &AtomicBool::new(false), at, &mut batch, scratch)
                 });
-                self.shared.control.book(Lane::Batch, StageStats { items: 1, ..StageStats::default() });
+                let bytes = self.shared.batch_bytes;
+                self.shared
+                    .control
+                    .book(Lane::Batch, StageStats { items: 1, bytes, ..StageStats::default() });
                 filled.map(|()| batch)
             }
             Source::Threads(workers) => workers.take(),

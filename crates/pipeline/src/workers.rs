@@ -15,7 +15,7 @@
 //! filled, on how many threads there are, or on time.
 
 use crate::PipelineError;
-use crate::control::{Control, Lane};
+use crate::control::{AtQueue, Control, Lane, Place};
 use sooner_base::{Bytes, Seconds, StageStats};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -49,6 +49,7 @@ pub(crate) struct Workers<T> {
     /// Batches sent by workers and not yet taken.
     ready: Arc<AtomicU64>,
     timeout: Option<(Duration, String)>,
+    item: Bytes,
 }
 
 /// What every worker thread owns a copy of.
@@ -93,6 +94,7 @@ impl<T: Send + 'static> Workers<T> {
             cancelled: Arc::default(),
             ready: Arc::default(),
             timeout,
+            item,
         };
         for (thread, fill) in fillers.into_iter().enumerate() {
             let worker = Worker {
@@ -126,6 +128,7 @@ impl<T: Send + 'static> Workers<T> {
     pub(crate) fn issue(&mut self, buffer: T) {
         assert!(self.has_room(), "more jobs than the ring has places");
         let jobs = self.jobs.as_ref().expect("jobs are open until drop");
+        self.control.tell(Place::Jobs, AtQueue::Sends);
         // Fails only when every worker is gone, which `take` then reports.
         let _ = jobs.send((self.issued, buffer));
         self.issued += 1;
@@ -135,6 +138,7 @@ impl<T: Send + 'static> Workers<T> {
     pub(crate) fn ready_now(&mut self) -> usize {
         let len = self.ring.len() as u64;
         while let Ok((number, result)) = self.filled.try_recv() {
+            self.control.tell(Place::Filled, AtQueue::Took);
             self.ring[(number % len) as usize] = Some(result);
         }
         (self.taken..self.issued).take_while(|number| self.ring[(number % len) as usize].is_some()).count()
@@ -148,10 +152,14 @@ impl<T: Send + 'static> Workers<T> {
         let mut blocked = Seconds(0.0);
         while self.ring[place].is_none() {
             let arrived = match self.filled.try_recv() {
-                Ok(arrived) => Some(arrived),
+                Ok(arrived) => {
+                    self.control.tell(Place::Filled, AtQueue::Took);
+                    Some(arrived)
+                }
                 Err(_) => {
                     self.control.resume();
                     let since = self.control.now();
+                    self.control.tell(Place::Filled, AtQueue::Waits);
                     let arrived = match &self.timeout {
                         None => self.filled.recv().ok(),
                         Some((most, name)) => match self.filled.recv_timeout(*most) {
@@ -167,6 +175,7 @@ impl<T: Send + 'static> Workers<T> {
                             }
                         },
                     };
+                    self.control.tell(Place::Filled, AtQueue::Woken);
                     blocked += self.control.now() - since;
                     arrived
                 }
@@ -182,8 +191,10 @@ impl<T: Send + 'static> Workers<T> {
         self.ready.fetch_sub(1, Ordering::Relaxed);
         self.taken += 1;
         let busy = self.control.now() - started - blocked;
-        self.control
-            .book(Lane::Batch, StageStats { items: 1, busy, blocked_in: blocked, ..StageStats::default() });
+        self.control.book(
+            Lane::Batch,
+            StageStats { items: 1, busy, blocked_in: blocked, bytes: self.item, ..StageStats::default() },
+        );
         self.ring[place].take().expect("the loop above filled this place")
     }
 }
@@ -214,8 +225,10 @@ impl<T> Worker<T> {
     fn run(self, mut fill: impl Fill<T>) {
         loop {
             let since = self.control.now();
+            self.control.tell(Place::Jobs, AtQueue::Waits);
             let job = self.jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let Ok((number, mut buffer)) = job else { return };
+            self.control.tell(Place::Jobs, AtQueue::Woken);
             // While a job is held, everything that could panic runs in here: a job lost is a consumer that waits.
             let result = attempt(number, || {
                 if !self.control.go_on(&self.cancelled) {
@@ -229,6 +242,7 @@ impl<T> Worker<T> {
                 filled
             });
             self.ready.fetch_add(1, Ordering::Relaxed);
+            self.control.tell(Place::Filled, AtQueue::Sends);
             if self.filled.send((number, result.map(|()| buffer))).is_err() {
                 return;
             }

@@ -11,9 +11,11 @@ mod regions;
 mod tables;
 
 mod html;
+mod lanes;
 mod page;
 mod runs;
 
+pub use lanes::{LanePair, lanes_picture};
 pub use page::{Asset, Page, study_page};
 pub use runs::run_page;
 pub use trials::study_trials;

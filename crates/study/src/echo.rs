@@ -38,12 +38,12 @@ pub fn fresh_ratio(echoed: &[f64], fresh: &[f64], bootstrap: &Bootstrap) -> Resu
     Ok(FreshRatio { value, interval, extremes: Interval { low: extremes.0, high: extremes.1 } })
 }
 
-/// Cores that upstream and downstream share.
+/// Cores, or threads, that upstream and downstream share.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct SharedCores {
     /// How many.
     pub cores: f64,
-    /// CPU seconds of one upstream item.
+    /// CPU (or busy) seconds of one upstream item.
     pub up_work: f64,
     /// CPU seconds of one downstream pass over it.
     pub down_work: f64,
@@ -58,19 +58,18 @@ pub struct TimeLaw {
     pub down: f64,
     /// `None` if the two have processors of their own.
     pub shared: Option<SharedCores>,
+    /// Pipeline threads that do what is before the echo stage and what is right behind it, with their busy seconds for
+    /// each; `None` if no thread does both.
+    pub workers: Option<SharedCores>,
 }
 
 impl TimeLaw {
-    /// Seconds for an item with `echo` downstream passes: the slower side sets the pace, and shared cores cannot do more
-    /// work than there are cores.
+    /// Seconds for an item with `echo` downstream passes: the slower side sets the pace, and shared cores, or threads,
+    /// cannot do more work than there are of them.
     pub fn seconds(&self, echo: f64) -> f64 {
         let apart = self.up.max(echo * self.down);
-        match self.shared {
-            None => apart,
-            Some(SharedCores { cores, up_work, down_work }) => {
-                apart.max((up_work + echo * down_work) / cores)
-            }
-        }
+        let shared = [self.shared, self.workers].into_iter().flatten();
+        shared.fold(apart, |most, of| most.max((of.up_work + echo * of.down_work) / of.cores))
     }
 
     /// R, how many downstream passes fit into the time of one upstream item.
@@ -145,7 +144,7 @@ mod tests {
     use crate::nqm::{NqmOptimizer, NqmSpec, solve};
     use sooner_base::Seed;
 
-    const APART: TimeLaw = TimeLaw { up: 6.0, down: 1.0, shared: None };
+    const APART: TimeLaw = TimeLaw { up: 6.0, down: 1.0, shared: None, workers: None };
 
     #[test]
     fn time_is_flat_up_to_the_ratio_and_linear_beyond() {
@@ -154,11 +153,15 @@ mod tests {
         assert_eq!(APART.ratio(), 6.0);
         // Two cores, all of both sides' work on them: 6 + e seconds of work in every item.
         let shared = SharedCores { cores: 2.0, up_work: 6.0, down_work: 1.0 };
-        let law = TimeLaw { up: 3.0, down: 0.5, shared: Some(shared) };
+        let law = TimeLaw { up: 3.0, down: 0.5, shared: Some(shared), workers: None };
         assert_eq!([1.0, 2.0, 6.0, 20.0].map(|e| law.seconds(e)), [3.5, 4.0, 6.0, 13.0]);
         // Upstream that mostly waits for a disk leaves the cores to downstream.
-        let waiting = TimeLaw { shared: Some(SharedCores { up_work: 0.1, ..shared }), up: 3.0, down: 0.5 };
+        let waiting = TimeLaw { shared: Some(SharedCores { up_work: 0.1, ..shared }), ..law };
         assert_eq!([1.0, 2.0, 6.0].map(|e| waiting.seconds(e)), [3.0, 3.0, 3.05]);
+        // One thread that reads for 6 and augments each pass for 1 does nothing else meanwhile.
+        let workers = Some(SharedCores { cores: 1.0, up_work: 6.0, down_work: 1.0 });
+        let law = TimeLaw { workers, ..APART };
+        assert_eq!([1.0, 2.0, 6.0].map(|e| law.seconds(e)), [7.0, 8.0, 12.0]);
     }
 
     #[test]
@@ -209,7 +212,7 @@ mod tests {
             range: Interval { low: 0.8 * f, high: 1.25 * f },
             law,
         };
-        let later = TimeLaw { up: 8.0, down: 0.5, shared: None };
+        let later = TimeLaw { up: 8.0, down: 0.5, shared: None, workers: None };
         let choices = [
             choice("none", 1.0, 1.0, APART),
             choice("before augment", 5.0, 0.3, APART),

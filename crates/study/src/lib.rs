@@ -29,6 +29,7 @@ mod noise_scale;
 pub mod nqm;
 pub mod points;
 mod rates;
+mod repeats;
 mod scaling;
 pub mod space;
 mod target;
@@ -44,6 +45,7 @@ pub use error::{Fault, StudyError};
 pub use interval::{Bootstrap, Interval, Reach};
 pub use noise_scale::{NoisePair, NoiseScale, SquaredNorm, noise_pair};
 pub use rates::{BestRate, RateRule, best_rates, effective_rate};
+pub use repeats::{EchoPlace, PlaceAdvice, RepeatValue, advise};
 pub use scaling::{
     Bend, CurvePoint, Regimes, Scaling, ScalingIntervals, fit_scaling, perfect_scaling, regimes,
     scaling_intervals,

@@ -6,6 +6,7 @@ pub(crate) mod data;
 pub(crate) mod dawnbench;
 pub(crate) mod eval;
 pub(crate) mod nqm;
+pub(crate) mod profile;
 pub(crate) mod report;
 pub(crate) mod rerun;
 pub(crate) mod resume;

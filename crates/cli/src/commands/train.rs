@@ -7,6 +7,7 @@ use crate::machine;
 use crate::progress::Bar;
 use crate::ready::Ready;
 use crate::settle;
+use crate::shorten::{Told, advice};
 use anyhow::Context;
 use sooner_engine::native::Kernels;
 use sooner_plan::Plan;
@@ -66,7 +67,8 @@ pub(crate) fn drive(
 /// Prints what a run came to, and returns the exit code of its status.
 pub(crate) fn report(summary: &Summary, json: bool) -> anyhow::Result<ExitCode> {
     if json {
-        println!("{}", serde_json::to_string(summary)?);
+        let told = Told { advice: advice(summary), summary };
+        println!("{}", serde_json::to_string(&told)?);
     } else {
         println!("{}", closing(summary));
     }
