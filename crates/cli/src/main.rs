@@ -13,6 +13,7 @@ mod ready;
 mod settle;
 mod shorten;
 mod study;
+mod tune;
 mod version;
 
 use args::{Cli, Command, DataCommand};

@@ -47,9 +47,10 @@ impl Ready {
         let facts = settle::facts(&splits);
         // The authors' sets have the expected sizes; the user's own files of the same format may not.
         let plan = if facts == expected { plan } else { typed.resolve(&facts, machine::cores())? };
-        let ready = Ready { plan, facts, splits, engine, peak_gflops, clock };
+        let mut ready = Ready { plan, facts, splits, engine, peak_gflops, clock };
         // What cannot be built fails before the record's folder is made.
         settle::check_model(&ready.model()?)?;
+        ready.tune()?;
         Ok((ready, watch))
     }
 

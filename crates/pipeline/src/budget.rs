@@ -13,6 +13,8 @@ const SPARE: usize = 2;
 pub(crate) struct Spending {
     /// The most batches that may be under way beside the one that the consumer holds; 0 for a plan without threads.
     pub(crate) depth: usize,
+    /// The most that could be, whatever the plan's queue.
+    pub(crate) room: usize,
     /// For what an echo stage holds.
     pub(crate) held: Bytes,
     /// For images kept over epochs.
@@ -47,7 +49,7 @@ pub(crate) fn spend(plan: &PipelinePlan, recipe: &Recipe, batch: Bytes) -> Resul
                 echo.fixed().map_or(0, |factor| (factor / fills as f64).ceil() as usize)
             });
             let useful = threads.saturating_mul(2).saturating_add(SPARE).saturating_add(repeats);
-            useful.min(usize::try_from(fit - 1).unwrap_or(usize::MAX))
+            plan.queue.unwrap_or(useful).min(usize::try_from(fit - 1).unwrap_or(usize::MAX))
         }
     };
     let rest = left - batch.0.saturating_mul(depth as u64 + 1).min(left);
@@ -57,5 +59,6 @@ pub(crate) fn spend(plan: &PipelinePlan, recipe: &Recipe, batch: Bytes) -> Resul
         (false, true) => (0, rest),
         (false, false) => (0, 0),
     };
-    Ok(Spending { depth, held: Bytes(held), kept: Bytes(kept) })
+    let room = usize::try_from(fit - 1).unwrap_or(usize::MAX);
+    Ok(Spending { depth, room, held: Bytes(held), kept: Bytes(kept) })
 }

@@ -38,7 +38,9 @@ pub use evaluation::Evaluation;
 pub use items::BadExample;
 pub use notes::Note;
 pub use pipeline::Pipeline;
-pub use profile::{Cut, CutTimes, Gauge, Profile, Repeats, Side, StageProfile, cuts, without_echo};
+pub use profile::{
+    Cut, CutTimes, Gauge, Profile, Repeats, Side, StageProfile, Tried, Tuned, cuts, without_echo,
+};
 pub use recipe::Position;
 pub use sample::{Image, Source};
 pub use source::{

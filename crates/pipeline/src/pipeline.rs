@@ -78,6 +78,8 @@ pub(crate) struct Shared {
     workers: WorkerLife,
     /// The most batches issued to workers and not yet taken; 0 inline.
     pub(crate) depth: usize,
+    /// The most of them that the budget has room for.
+    room: usize,
     pub(crate) batch_bytes: Bytes,
     pool: Mutex<Vec<Batch>>,
 }
@@ -143,7 +145,7 @@ impl Pipeline {
         }
         let recipe = Recipe::new(plan, data, seed)?;
         let batch_bytes = recipe.batch_bytes().unwrap_or(Bytes(u64::MAX));
-        let budget::Spending { depth, held, kept } = budget::spend(plan, &recipe, batch_bytes)?;
+        let budget::Spending { depth, room, held, kept } = budget::spend(plan, &recipe, batch_bytes)?;
         let kept =
             (plan.keep == Keep::Memory && !recipe.is_direct()).then(|| Kept::new(recipe.data.len(), kept));
         let shared = Shared {
@@ -159,6 +161,7 @@ impl Pipeline {
             timeout: plan.timeout.filter(|seconds| *seconds > 0.0).map(Duration::from_secs_f64),
             workers: plan.workers,
             depth,
+            room,
             batch_bytes,
             pool: Mutex::new(Vec::with_capacity(depth + 1)),
             recipe,
@@ -317,6 +320,10 @@ impl Pipeline {
     /// The most batches that a stream keeps under way or ready: by the budget, at most two a thread and two more.
     pub fn depth(&self) -> usize {
         self.shared.depth
+    }
+
+    pub(crate) fn room(&self) -> usize {
+        self.shared.room
     }
 
     /// Bytes of a full batch with its labels and origins.

@@ -8,10 +8,12 @@
 
 mod cuts;
 mod gauge;
+mod tune;
 mod upstream;
 
 pub use cuts::{Cut, Repeats, cuts, without_echo};
 pub use gauge::{CutTimes, Gauge, Profile, Side, StageProfile};
+pub use tune::{Tried, Tuned};
 
 #[cfg(test)]
 mod tests;

@@ -13,6 +13,14 @@ pub struct PipelinePlan {
     /// Worker threads beside the trainer's; 0 works inline, in the consumer's thread.
     #[serde(default = "one")]
     pub threads: usize,
+    /// Batches that may be under way or ready beside the consumer's; by default two a thread and two more, and those that
+    /// repeats fill. The budget may have room for fewer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<usize>,
+    /// Choose `threads` and `queue` before the run by what is measured, with at most so many threads; the resolved plan of
+    /// the run has what was chosen, and not this key. The stream is the same for any choice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tune: Option<usize>,
     /// Bytes over all queues and buffers, never exceeded: a number, or text such as "2GiB".
     #[serde(default = "default_budget", deserialize_with = "text_or_number")]
     pub budget: String,
@@ -85,6 +93,8 @@ impl PipelinePlan {
         PipelinePlan {
             stages,
             threads: one(),
+            queue: None,
+            tune: None,
             budget: default_budget(),
             on_bad: OnBad::default(),
             timeout: None,

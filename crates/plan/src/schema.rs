@@ -90,6 +90,8 @@ const SHARDS: Form = Form::Table(&[
 pub(crate) const PIPELINE: Form = Form::Table(&[
     need("stages", Form::List(&STAGE, None)),
     may("threads", Form::Whole),
+    may("queue", Form::Whole),
+    may("tune", Form::Whole),
     may("budget", Form::Size),
     may("on_bad", Form::Word(&["fail", "skip"])),
     may("timeout", Form::Number),

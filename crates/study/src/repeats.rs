@@ -76,14 +76,13 @@ pub struct PlaceAdvice {
 const LEAST_GAIN: f64 = 1.05;
 
 /// The places where echo pays, the best first, each with its best factor of at most `most`. Of places with equal costs
-/// and values the last one counts. Empty if it pays nowhere.
+/// and values the first one counts. Empty if it pays nowhere.
 pub fn advise(places: &[EchoPlace], most: u32) -> Vec<PlaceAdvice> {
     let factors = [1.5, 2.5].into_iter().chain((2..=most.max(1)).map(f64::from));
     let factors: Vec<f64> = factors.filter(|e| *e <= f64::from(most)).collect();
     let mut advice: Vec<PlaceAdvice> = Vec::new();
     for (place, at) in places.iter().enumerate() {
-        let later = &places[place + 1..];
-        if later.iter().any(|other| other.law == at.law && other.value == at.value) {
+        if places[..place].iter().any(|other| other.law == at.law && other.value == at.value) {
             continue;
         }
         let choice = |echo: &f64| EchoChoice {
@@ -140,14 +139,14 @@ mod tests {
     #[test]
     fn the_best_factor_is_the_ratio_where_nothing_is_shared() {
         let places = [
-            place("after decode", RepeatValue::AUGMENTED, LAW),
             place("after shuffle", RepeatValue::AUGMENTED, LAW),
+            place("after jitter", RepeatValue::AUGMENTED, LAW),
             place("after batch", RepeatValue::BATCHES, TimeLaw { up: 6.5, down: 0.5, ..LAW }),
         ];
         let advice = advise(&places, 8);
         assert_eq!(advice.len(), 2, "{advice:?}");
         let best = &advice[0];
-        assert_eq!((best.place, best.position.as_str(), best.echo), (1, "after shuffle", 6.0));
+        assert_eq!((best.place, best.position.as_str(), best.echo), (0, "after shuffle", 6.0));
         assert!((best.speedup - 3.75).abs() < 1e-9 && (best.range.low - 2.25).abs() < 1e-9);
         assert!((best.range.high - 6.0).abs() < 1e-9);
         assert_eq!(best.seconds, [6.0, 6.0]);

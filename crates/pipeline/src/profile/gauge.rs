@@ -136,18 +136,7 @@ impl Gauge {
     pub fn upstream(&self, cut: &Cut) -> Result<Side, PipelineError> {
         let once = EchoPlan { factor: EchoFactor::Fixed(1.0), buffer: 0 };
         match cut.group {
-            Group::Batches => {
-                let pipeline = self.pipeline(&without_echo(&self.plan))?;
-                let mut stream = pipeline.stream(Position::default());
-                let mut side = self.measure(pipeline.depth() + 1, |_| {
-                    let batch = next(&mut stream)?;
-                    let examples = batch.len() as u64;
-                    pipeline.recycle(batch);
-                    Ok::<_, PipelineError>(examples)
-                })?;
-                side.workers = Seconds(side.seconds.0.max(side.work.0));
-                Ok(side)
-            }
+            Group::Batches => Ok(self.batches()?.0),
             Group::Shared(_) => {
                 let pipeline = self.pipeline(&with_echo(&self.plan, cut.index, once))?;
                 if pipeline.shared().recipe.is_direct() {
@@ -162,6 +151,26 @@ impl Gauge {
                 Ok(side)
             }
         }
+    }
+
+    /// Whole batches into a sink, the longest time that two of them were apart, and the most batches that the budget lets
+    /// be under way.
+    pub(crate) fn batches(&self) -> Result<(Side, Seconds, usize), PipelineError> {
+        let pipeline = self.pipeline(&without_echo(&self.plan))?;
+        let mut stream = pipeline.stream(Position::default());
+        let (mut before, mut gap) = (self.clock.now(), Seconds(0.0));
+        let mut side = self.measure(pipeline.depth() + 1, |starts| {
+            let batch = next(&mut stream)?;
+            let examples = batch.len() as u64;
+            pipeline.recycle(batch);
+            let now = self.clock.now();
+            gap = if starts { Seconds(0.0) } else { Seconds(gap.0.max((now - before).0)) };
+            before = now;
+            Ok::<_, PipelineError>(examples)
+        })?;
+        // One worker at least is busy all that time, and as many as the work has CPU seconds.
+        side.workers = Seconds(side.seconds.0.max(side.work.0));
+        Ok((side, gap, pipeline.room()))
     }
 
     /// Of examples in memory that are written straight into batches nothing is upstream but their order.
@@ -184,7 +193,7 @@ impl Gauge {
     }
 
     /// What is behind a place, on items in memory; and the bytes of such an item.
-    fn downstream<E: From<PipelineError>>(
+    pub(crate) fn downstream<E: From<PipelineError>>(
         &self,
         cut: &Cut,
         update: &mut dyn FnMut(&Batch) -> Result<(), E>,

@@ -186,3 +186,33 @@ fn examples_in_memory() {
         assert!(downs.iter().rev().is_sorted() && downs[0] > 0.0, "{downs:?}");
     }
 }
+
+/// Reading of 0.1 s waits side by side; an update takes 0.03 s an example: four threads are enough, and two are not.
+#[test]
+fn threads_are_chosen_by_what_is_measured() {
+    let of = |most, budget: &'static str| {
+        within(60, move || {
+            let time = Arc::new(VirtualTime::new(1, 8.0));
+            let source = Costly::new(&time, Read::Seconds(0.1), 0.0);
+            let plan = PipelinePlan { budget: budget.into(), ..plan(vec![StagePlan::Batch(4)], 1) };
+            let gauge = gauge(&time, source, plan);
+            let mut update = |batch: &Batch| {
+                time.consume(0.03 * batch.len() as f64, (0.0, 1));
+                Ok::<_, PipelineError>(())
+            };
+            gauge.tune(&mut update, [most, 8]).unwrap()
+        })
+    };
+    let free = of(16, "1MiB");
+    assert_eq!(free.threads, 4, "{free:?}");
+    assert_eq!(free.tried.iter().map(|t| t.threads).collect::<Vec<_>>(), [1, 2, 4], "{free:?}");
+    near(free.update, 0.03);
+    near(free.tried[0].seconds, 0.1);
+    near(free.tried[2].together, 0.03);
+    // Four batches arrive together, 0.4 s apart, and an update of one takes 0.12 s.
+    assert_eq!(free.queue, 4 + 1 + 4, "{free:?}");
+    // Budgets are hard: of threads, and of bytes.
+    assert_eq!(of(2, "1MiB").threads, 2);
+    let tight = of(16, "600");
+    assert!(tight.queue < 9 && tight.queue >= 1, "{tight:?}");
+}

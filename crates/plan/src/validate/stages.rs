@@ -6,8 +6,23 @@ use crate::{
     RandomResizedCropPlan, StagePlan,
 };
 
+/// The most batches that a queue may hold.
+const MOST_QUEUED: usize = 65_536;
+
 pub(crate) fn check(pipeline: &PipelinePlan, facts: &DataFacts) -> Result<(), PlanError> {
     threads("pipeline.threads", pipeline.threads, 0)?;
+    if let Some(most) = pipeline.tune {
+        threads("pipeline.tune", most, 1)?;
+    }
+    if let Some(queue) = pipeline.queue.filter(|queue| !(1..=MOST_QUEUED).contains(queue)) {
+        let expected = format!("1 to {MOST_QUEUED} batches");
+        return Err(PlanError::value(
+            "pipeline.queue",
+            &expected,
+            queue,
+            "leave it out to have the usual number",
+        ));
+    }
     if pipeline.budget_bytes()?.0 == 0 {
         return Err(PlanError::value("pipeline.budget", "more than 0 bytes", "0", ""));
     }

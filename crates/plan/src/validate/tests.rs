@@ -131,6 +131,15 @@ fn stages() {
             pipeline.threads: value cannot be used: expected 0 to 1024 threads, found 1025
         pipeline.threads=0
             accepted
+        pipeline.tune=0
+            pipeline.tune: value cannot be used: expected 1 to 1024 threads, found 0
+        pipeline.tune=4
+            accepted
+        pipeline.queue=0
+            pipeline.queue: value cannot be used: expected 1 to 65536 batches, found 0
+            hint: leave it out to have the usual number
+        pipeline.queue=3
+            accepted
         pipeline.budget=2GB
             pipeline.budget: value cannot be used: expected a whole number of bytes, alone or followed by KiB, MiB, GiB or TiB, found "2GB"
             hint: did you mean GiB (1024 MiB)?
@@ -168,6 +177,10 @@ fn stages() {
         "pipeline.stages.normalize.mean=[0,nan,0]",
         "pipeline.threads=1025",
         "pipeline.threads=0",
+        "pipeline.tune=0",
+        "pipeline.tune=4",
+        "pipeline.queue=0",
+        "pipeline.queue=3",
         "pipeline.budget=2GB",
         "pipeline.budget=lots",
         "pipeline.budget=-1GiB",

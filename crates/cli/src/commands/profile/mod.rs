@@ -3,7 +3,7 @@
 
 mod instead;
 mod report;
-mod text;
+pub(crate) mod text;
 mod worth;
 
 use crate::args::ProfileArgs;
@@ -83,9 +83,7 @@ fn measure(ready: &Ready, args: &ProfileArgs, worths: &Worths) -> anyhow::Result
     let profile = gauge.profile(&mut update, &mut || bar.advance(1));
     let profile = profile.inspect_err(|_| bar.clear())?;
     let laws = laws(&profile, plan.pipeline.threads);
-    let places: Vec<EchoPlace> =
-        profile.cuts.iter().zip(&laws).map(|(cut, law)| place(cut, *law, worths)).collect();
-    let advice = advise(&places, MOST_ECHO);
+    let advice = advised(&profile, &laws, &plan.pipeline, worths);
     let instead = instead::all(&gauge, &profile, more, &mut || bar.advance(1));
     let instead = instead.inspect_err(|_| bar.clear())?;
     let stages: Vec<EchoPlan> = advice.iter().map(|advice| stage(advice, &profile, &gauge)).collect();
@@ -133,8 +131,22 @@ fn laws(profile: &Profile, threads: usize) -> Vec<TimeLaw> {
     profile.cuts.iter().map(law).collect()
 }
 
-fn place(cut: &CutTimes, law: TimeLaw, worths: &Worths) -> EchoPlace {
-    EchoPlace { position: cut.cut.position.clone(), value: worths.at(cut.cut.repeats).value, law }
+/// Where echo pays; places are cuts. Ahead of a shuffle it never is advised: repeats would then be spread over the whole
+/// epoch, and all of it held.
+fn advised(profile: &Profile, laws: &[TimeLaw], plan: &PipelinePlan, worths: &Worths) -> Vec<PlaceAdvice> {
+    let stages = sooner_pipeline::without_echo(plan).stages;
+    let shuffle = stages.iter().position(|stage| matches!(stage, StagePlan::Shuffle(_)));
+    let behind = |cut: &CutTimes| shuffle.is_none_or(|at| cut.cut.index > at);
+    let first = profile.cuts.iter().position(behind).unwrap_or(profile.cuts.len());
+    let place = |(cut, law): (&CutTimes, &TimeLaw)| EchoPlace {
+        position: cut.cut.position.clone(),
+        value: worths.at(cut.cut.repeats).value,
+        law: *law,
+    };
+    let places: Vec<EchoPlace> = profile.cuts.iter().zip(laws).skip(first).map(place).collect();
+    let mut advice = advise(&places, MOST_ECHO);
+    advice.iter_mut().for_each(|advice| advice.place += first);
+    advice
 }
 
 /// The echo stage to add: with a buffer that spreads repeats over some batches, as far as the budget allows.
@@ -163,11 +175,12 @@ fn echoed(plan: &PipelinePlan, index: usize, echo: EchoPlan) -> PipelinePlan {
 /// The setting that makes this plan's stages those with echo.
 fn setting(plan: &Plan, index: usize, echo: EchoPlan) -> String {
     let stages = echoed(&plan.pipeline, index, echo).stages;
-    let inline = |stage: &StagePlan| {
-        let value = toml::Value::try_from(stage).expect("stages are tables");
-        value.to_string()
-    };
     format!("pipeline.stages=[{}]", stages.iter().map(inline).collect::<Vec<_>>().join(", "))
+}
+
+/// A stage as it is written in a plan.
+fn inline(stage: &StagePlan) -> String {
+    toml::Value::try_from(stage).expect("stages are tables").to_string()
 }
 
 /// The two lanes as they are, and as advised.

@@ -2,13 +2,13 @@
 
 use super::instead::Instead;
 use super::worth::Worths;
-use super::{Outcome, setting};
+use super::{Outcome, inline, setting};
 use crate::machine;
 use crate::ready::Ready;
 use serde::Serialize;
 use sooner_base::{Bytes, StageStats};
 use sooner_pipeline::{CutTimes, Profile, Repeats, Side};
-use sooner_plan::{EchoPlan, Plan};
+use sooner_plan::{EchoPlan, Plan, StagePlan};
 use sooner_study::{PlaceAdvice, TimeLaw};
 
 #[derive(Debug, Serialize)]
@@ -95,7 +95,9 @@ pub(crate) struct Advice {
     /// Seconds of a fresh example by the law, without echo and with it.
     pub(crate) seconds_without: f64,
     pub(crate) seconds: f64,
-    /// For `--set`.
+    /// The stage to put there.
+    pub(crate) stage: String,
+    /// The whole list of stages with it, for `--set`.
     pub(crate) set: String,
 }
 
@@ -131,6 +133,7 @@ impl Verified {
 impl Advice {
     pub(crate) fn new(advice: PlaceAdvice, echo: EchoPlan, profile: &Profile, plan: &Plan) -> Advice {
         Advice {
+            stage: inline(&StagePlan::Echo(echo)),
             set: setting(plan, profile.cuts[advice.place].cut.index, echo),
             position: advice.position,
             cut: advice.place,
@@ -146,7 +149,7 @@ impl Advice {
 }
 
 impl Report {
-    pub(crate) fn new(ready: &Ready, profile: &Profile, outcome: Outcome) -> Report {
+    pub(super) fn new(ready: &Ready, profile: &Profile, outcome: Outcome) -> Report {
         let Outcome { laws, advice, instead, verified, worths } = outcome;
         let plan = &ready.plan;
         let cuts: Vec<Cut> = profile.cuts.iter().zip(&laws).map(|(times, law)| cut(times, law)).collect();

@@ -6,6 +6,9 @@ use std::fmt::Write;
 /// Columns of the widest line.
 const WIDTH: usize = 100;
 
+/// A gain that is one.
+const HELPS: f64 = 1.02;
+
 /// Seconds as short as they can be said.
 pub(crate) fn short(seconds: f64) -> String {
     match seconds {
@@ -59,9 +62,18 @@ pub(crate) fn text(r: &Report) -> String {
     cuts(o, r);
     advice(o, r);
     if !r.instead.is_empty() {
+        let (helps, others): (Vec<_>, Vec<_>) = r.instead.iter().partition(|way| way.speedup >= HELPS);
         line(o, "");
-        line(o, "instead of echo:");
-        for way in &r.instead {
+        line(
+            o,
+            if helps.is_empty() {
+                "instead of echo: nothing that was tried would help"
+            } else {
+                "instead of echo:"
+            },
+        );
+        others.iter().for_each(|way| line(o, &format!("  no gain: {}", way.what)));
+        for way in helps {
             line(o, &format!("  {:.2}x  {}: {} an example", way.speedup, way.what, short(way.seconds)));
             let set = way.set.as_ref().map_or(String::new(), |set| format!("--set {set}; "));
             line(o, &format!("         {set}{}", way.note));
@@ -167,8 +179,7 @@ fn advice(o: &mut String, r: &Report) {
         );
     }
     if let Some(best) = r.advice.first() {
-        line(o, "  the first as a setting:");
-        line(o, &format!("    --set '{}'", best.set));
+        line(o, &format!("  the first as a stage of the plan, {}: {}", best.position, best.stage));
     }
     if let Some(v) = &r.verified {
         line(

@@ -1,0 +1,53 @@
+//! Choosing pipeline threads and queue before a run, where the plan asks for it. Engine threads decide bits and are never
+//! chosen by timing.
+
+use crate::commands::profile::text::short;
+use crate::machine::{self, CpuClock};
+use crate::ready::Ready;
+use sooner_base::{Batch, Seconds};
+use sooner_engine::State;
+use sooner_pipeline::Gauge;
+use sooner_train::Programs;
+use std::sync::Arc;
+
+/// Seconds of each measurement.
+const SECONDS: f64 = 0.4;
+
+impl Ready {
+    /// Where the plan has `pipeline.tune`, measures and writes what is chosen into the plan, which is what the record
+    /// then has; tells it.
+    pub(crate) fn tune(&mut self) -> anyhow::Result<()> {
+        let Some(most) = self.plan.pipeline.tune.take() else { return Ok(()) };
+        let plan = &self.plan;
+        let mut programs = Programs::new(self.model()?, self.engine.kernels, self.engine.pool.clone());
+        let vars = programs.compile(&[plan.batch_size()], &plan.optimizer)?;
+        let mut state = State::init(&vars, plan.seed);
+        let mut update = |batch: &Batch| -> anyhow::Result<()> {
+            programs.run_update(&mut state, batch, plan, 0.0)?;
+            Ok(())
+        };
+        let gauge = Gauge {
+            plan: plan.pipeline.clone(),
+            data: self.splits.train.clone(),
+            seed: plan.seed,
+            clock: self.clock.clone(),
+            cpu: Arc::new(CpuClock),
+            seconds: Seconds(SECONDS),
+        };
+        let tuned = gauge.tune(&mut update, [most, machine::cores()])?;
+        let tried: Vec<String> =
+            tuned.tried.iter().map(|t| format!("{} with {}", short(t.seconds.0), t.threads)).collect();
+        eprintln!(
+            "tuned: pipeline.threads = {}, pipeline.queue = {} (an example takes {} upstream; an update {} an example; \
+             at most {most} threads and {})",
+            tuned.threads,
+            tuned.queue,
+            tried.join(", "),
+            short(tuned.update.0),
+            self.plan.pipeline.budget
+        );
+        self.plan.pipeline.threads = tuned.threads;
+        self.plan.pipeline.queue = Some(tuned.queue);
+        Ok(())
+    }
+}
