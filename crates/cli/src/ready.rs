@@ -58,7 +58,7 @@ impl Ready {
     pub(crate) fn model(&self) -> anyhow::Result<Model> {
         let Ready { plan, splits, facts, .. } = self;
         let pipeline = Pipeline::new(&plan.pipeline, splits.train.clone(), plan.seed, self.clock.clone())?;
-        Ok(Model::new(&plan.model, pipeline.shape(), facts.classes)?)
+        Ok(Model::new(&plan.model, pipeline.shape(), facts.classes)?.trained_by(plan))
     }
 
     /// Reads the weights that the plan starts from, if it names any, and writes their sum into the plan, so that it

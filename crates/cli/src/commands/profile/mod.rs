@@ -22,6 +22,7 @@ use sooner_plan::{EchoFactor, EchoPlan, PipelinePlan, Plan, StagePlan};
 use sooner_report::{LanePair, lanes_picture};
 use sooner_study::{EchoPlace, PlaceAdvice, SharedCores, TimeLaw, advise};
 use sooner_train::Programs;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use worth::Worths;
@@ -34,15 +35,23 @@ pub(crate) fn run(args: &ProfileArgs) -> anyhow::Result<ExitCode> {
         let fields = ["seconds above 0, at most 3600", &*args.seconds.to_string(), ""];
         return Err(Failure::usage("value cannot be used", "--seconds", fields).into());
     }
+    let unwritable = |path: &Path, found: &str| {
+        let fields = ["a file in a folder that is there", found, ""];
+        Failure::world("cannot write the picture", &path.display().to_string(), fields)
+    };
+    if let Some(path) = &args.out {
+        // Before minutes of measuring.
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        if path.is_dir() || folder.is_some_and(|folder| !folder.is_dir()) {
+            return Err(unwritable(path, "no such folder, or a folder of that name").into());
+        }
+    }
     let typed = settle::plan(&args.plan, &[])?;
     let worths = Worths::of(&args.records)?;
     let (ready, _) = Ready::new(&typed, Kernels::Auto, None)?;
     let report = measure(&ready, args, &worths)?;
     if let Some(path) = &args.out {
-        std::fs::write(path, picture(&report)).map_err(|error| {
-            let place = path.display().to_string();
-            Failure::world("cannot write the picture", &place, ["a file", &error.to_string(), ""])
-        })?;
+        std::fs::write(path, picture(&report)).map_err(|error| unwritable(path, &error.to_string()))?;
     }
     if args.plan.json {
         println!("{}", serde_json::to_string(&report)?);
@@ -82,7 +91,10 @@ fn measure(ready: &Ready, args: &ProfileArgs, worths: &Worths) -> anyhow::Result
     let bar = Counter::of_items(total as u64, "measurements");
     let profile = gauge.profile(&mut update, &mut || bar.advance(1));
     let profile = profile.inspect_err(|_| bar.clear())?;
-    let laws = laws(&profile, plan.pipeline.threads);
+    // Bytes from a network, or of a line held to a rate, go on arriving while a worker does something else.
+    let arrives =
+        plan.data.rate.is_some() || plan.data.path.as_ref().is_some_and(|path| path.contains("://"));
+    let laws = laws(&profile, plan.pipeline.threads, arrives);
     let advice = advised(&profile, &laws, &plan.pipeline, worths);
     let instead = instead::all(&gauge, &profile, more, &mut || bar.advance(1));
     let instead = instead.inspect_err(|_| bar.clear())?;
@@ -112,7 +124,7 @@ struct Outcome {
 }
 
 /// The time law at each cut, on this machine's cores and the plan's pipeline threads.
-fn laws(profile: &Profile, threads: usize) -> Vec<TimeLaw> {
+fn laws(profile: &Profile, threads: usize, arrives: bool) -> Vec<TimeLaw> {
     let cores = machine::cores() as f64;
     // What updates alone take: the last cut that has nothing of the pipeline behind it.
     let update = profile.cuts.last().map_or(Side::default(), |last| last.downstream);
@@ -123,7 +135,10 @@ fn laws(profile: &Profile, threads: usize) -> Vec<TimeLaw> {
         let workers = match threads {
             // Everything in the trainer's thread, one after the other.
             0 => SharedCores { cores: 1.0, up_work: up.seconds.0, down_work: down.seconds.0 },
-            n => SharedCores { cores: n as f64, up_work: up.workers.0, down_work: behind },
+            n => {
+                let up_work = if arrives { up.work.0 } else { up.workers.0 };
+                SharedCores { cores: n as f64, up_work, down_work: behind }
+            }
         };
         let shared = SharedCores { cores, up_work: up.work.0, down_work: down.work.0 };
         TimeLaw { up: up.seconds.0, down: down.seconds.0, shared: Some(shared), workers: Some(workers) }

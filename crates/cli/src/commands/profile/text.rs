@@ -74,7 +74,7 @@ pub(crate) fn text(r: &Report) -> String {
         );
         others.iter().for_each(|way| line(o, &format!("  no gain: {}", way.what)));
         for way in helps {
-            line(o, &format!("  {:.2}x  {}: {} an example", way.speedup, way.what, short(way.seconds)));
+            line(o, &format!("  {}x  {}: {} an example", digits(way.speedup), way.what, short(way.seconds)));
             let set = way.set.as_ref().map_or(String::new(), |set| format!("--set {set}; "));
             line(o, &format!("         {set}{}", way.note));
         }
