@@ -111,6 +111,33 @@ fn stored_weights_have_the_metrics_of_the_run() {
     }
 }
 
+/// Labels of mixed examples are distributions: training takes them, and what they are counts.
+#[test]
+fn mixed_labels_are_trained_on() {
+    let stages = |mix: &str| {
+        format!(
+            "pipeline.stages=[{{shuffle='epoch'}},{{normalize={{mean=[0.5,0.5,0.5],std=[0.25,0.25,0.25]}}}},{{batch=20}}{mix}]"
+        )
+    };
+    let here = folder();
+    let words = ["train", "shapes-cnn", "--set", "model={kind='softmax'}", "--set", "data.train=120"];
+    let more =
+        ["--set", "data.validation=40", "--set", "data.test=30", "--epochs", "2", "--set", "run.target=none"];
+    let loss = |name: &str, mix: &str| {
+        let stages = stages(mix);
+        let all = [&words[..], &more, &["--set", &stages, "--out", name, "--json"]].concat();
+        let done = run(here.path(), &all);
+        assert_eq!(done.code, Some(0), "{}{}", done.stdout, done.stderr);
+        done.json()["final"]["loss"].as_f64().expect("a loss")
+    };
+    let (plain, mixup, cutmix) =
+        (loss("plain", ""), loss("mixup", ",{mixup=1.0}"), loss("cutmix", ",{cutmix=1.0}"));
+    assert!([plain, mixup, cutmix].iter().all(|loss| (0.0..20.0).contains(loss)), "{plain} {mixup} {cutmix}");
+    assert!(plain != mixup && mixup != cutmix && plain != cutmix, "{plain} {mixup} {cutmix}");
+    let done = run(here.path(), &["rerun", "cutmix", "--json"]);
+    assert_eq!(done.json()["agree"].as_bool(), Some(true), "{}", done.stdout);
+}
+
 #[test]
 fn speed_is_measured() {
     let here = folder();

@@ -28,5 +28,5 @@ pub use store::{
     StudyExport, StudyPoint, TrialEvaluation, TrialState, Values, check_store,
 };
 pub use summary::{Ceiling, Divergence, LossAt, Metrics, Position, Status, Summary, TimeSplit};
-pub use weights::{Tensor, TensorRef, WEIGHTS_FORMAT, Weights, WeightsAbout, write_weights};
+pub use weights::{Tensor, TensorRef, WEIGHTS_FORMAT, Weights, WeightsAbout, write_tensors, write_weights};
 pub use writer::RunWriter;

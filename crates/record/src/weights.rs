@@ -116,6 +116,15 @@ pub struct TensorRef<'a> {
 /// Writes weights, replacing the file whole or not at all. The order of the tensors given does not matter. Panics if
 /// two have one name, or values do not fill their shape.
 pub fn write_weights(path: &Path, about: &WeightsAbout, tensors: &[TensorRef]) -> Result<(), RecordError> {
+    write(path, Some(about), tensors)
+}
+
+/// Writes tensors that no plan describes, such as those of a network of the user's own: the same file without metadata.
+pub fn write_tensors(path: &Path, tensors: &[TensorRef]) -> Result<(), RecordError> {
+    write(path, None, tensors)
+}
+
+fn write(path: &Path, about: Option<&WeightsAbout>, tensors: &[TensorRef]) -> Result<(), RecordError> {
     let mut tensors = tensors.to_vec();
     tensors.sort_by_key(|t| t.name);
     let header = header(about, &tensors);
@@ -134,9 +143,11 @@ pub fn write_weights(path: &Path, about: &WeightsAbout, tensors: &[TensorRef]) -
 
 /// The header of a safetensors file: one JSON object, padded with spaces to a multiple of 8 bytes. Written here since
 /// the safetensors crate keeps metadata in a hash map, whose order differs from run to run.
-fn header(about: &WeightsAbout, tensors: &[TensorRef]) -> Vec<u8> {
+fn header(about: Option<&WeightsAbout>, tensors: &[TensorRef]) -> Vec<u8> {
     let mut object = serde_json::Map::new();
-    object.insert("__metadata__".into(), json!(about.to_metadata()));
+    if let Some(about) = about {
+        object.insert("__metadata__".into(), json!(about.to_metadata()));
+    }
     let mut offset = 0;
     for tensor in tensors {
         assert_eq!(tensor.values.len(), tensor.shape.len(), "values of `{}`", tensor.name);

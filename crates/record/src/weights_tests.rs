@@ -105,6 +105,18 @@ fn weights_know_how_their_input_is_made() {
 }
 
 #[test]
+fn tensors_alone_are_the_same_file_without_metadata() {
+    let (folder, path) = written();
+    let other = folder.path().join("other.safetensors");
+    let sample = sample();
+    let tensors: Vec<TensorRef> =
+        sample.iter().map(|(name, shape, values)| TensorRef { name, shape, values }).collect();
+    write_tensors(&other, &tensors).unwrap();
+    let (with, without) = (Weights::read(&path).unwrap(), Weights::read(&other).unwrap());
+    assert_eq!((without.about, without.tensors), (None, with.tensors));
+}
+
+#[test]
 fn what_does_not_match() {
     let (folder, path) = written();
     let weights = Weights::read(&path).unwrap();

@@ -9,6 +9,7 @@ mod programs;
 mod restore;
 mod resume;
 mod run;
+mod save;
 mod stopwatch;
 mod telling;
 
@@ -19,6 +20,7 @@ pub use programs::{Programs, UpdateOutcome};
 pub use restore::{Misfit, start_from};
 pub use resume::{MAY_CHANGE, ResumeError, check_resumable};
 pub use run::train;
+pub use save::save_weights;
 pub use stopwatch::{Phase, Stopwatch};
 pub use telling::LAYOUTS;
 

@@ -238,6 +238,35 @@ fn chains_of_resumes_with_other_pipeline_threads_keep_the_bits() {
     }
 }
 
+/// What else is random in an update, and what keeps statistics in groups: dropout by the examples' origins, labels mixed
+/// within batches.
+#[test]
+fn dropout_mixed_labels_and_ghost_statistics_keep_the_bits() {
+    let stages = "pipeline.stages=[{shuffle='epoch'},{flip='random'},\
+                  {normalize={mean=[0.5,0.5,0.5],std=[0.25,0.25,0.25]}},{batch=32},{cutmix=1.0}]";
+    let models = [
+        "model={kind='simple-cnn',channels=[4,6],dropout=0.5}",
+        "model={kind='vgg11',channels=[4,4,4,4,6,6,6,6],hidden=[8],dropout=0.5,norm={statistics={ghost=5}}}",
+    ];
+    for model in models {
+        let bench = Bench::new();
+        bench.train("whole", &["--set", stages, "--set", model]);
+        let plan = plan_of(&bench, "whole");
+        for (i, (every, moment)) in
+            [(4, Moment::After(PER_EPOCH + 2)), (1, Moment::In(14, 0))].into_iter().enumerate()
+        {
+            let name = format!("killed-{i}");
+            killed(&bench.path(&name), &plan, every, moment);
+            bench.resume_to_equal(&name, &[], "whole");
+        }
+        // Another seed leaves out other units, or dropout does nothing here.
+        let words = ["--set", stages, "--set", model, "--seed", "6"];
+        bench.train("other", &words);
+        let weights = |name: &str| fs::read(bench.path(name).join("weights.safetensors")).expect("weights");
+        assert_ne!(weights("whole"), weights("other"));
+    }
+}
+
 /// Killed in the middle of writing a checkpoint, a run leaves the checkpoint before it and a part of the new one under
 /// another name; killed while writing its plan or the first line, next to nothing.
 #[test]

@@ -101,7 +101,7 @@ pub(super) fn read(path: &Path, meter: &mut Meter) -> Result<Raw, PipelineError>
         train.pixels.extend_from_slice(&part.pixels);
         train.labels.extend_from_slice(&part.labels);
     }
-    Ok(Raw { name: "cifar10", shape: [SIDE, SIDE, 3], classes: &CLASSES, train, test })
+    Ok(Raw { name: "cifar10", shape: [SIDE, SIDE, 3], classes: &CLASSES, train, test, notices: Vec::new() })
 }
 
 /// Examples in the training files and in the test file, by the length of the first that is met.

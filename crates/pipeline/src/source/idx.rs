@@ -1,7 +1,7 @@
 //! IDX, the format of MNIST and Fashion-MNIST: a big-endian header (two zero bytes, type 8 for bytes, the number of
 //! dimensions, one u32 for each dimension), then the bytes; plain or gzipped.
 
-use super::{Examples, Meter, Raw, files};
+use super::{Examples, Meter, Notice, Raw, files, published};
 use crate::PipelineError;
 use flate2::bufread::MultiGzDecoder;
 use std::fs::File;
@@ -55,6 +55,7 @@ const HINT: &str = "fetch the file again from its authors";
 /// Reads the four files of a folder, or of one of the set's usual folders in it.
 pub(super) fn read(set: &IdxSet, folder: &Path, meter: &mut Meter) -> Result<Raw, PipelineError> {
     let folder = locate(set, folder)?;
+    let mut notices = Vec::new();
     let mut read_pair = |part: &str| -> Result<Examples, PipelineError> {
         let images = files::require(&folder, &names(part, "images", 3))?;
         let labels = files::require(&folder, &names(part, "labels", 1))?;
@@ -71,10 +72,29 @@ pub(super) fn read(set: &IdxSet, folder: &Path, meter: &mut Meter) -> Result<Raw
         }
         check_labels(&labels, &label_bytes)?;
         meter.count(count as usize);
+        notices.extend(meter.decode(|| strangers(set, &labels, &label_bytes)));
         Ok(Examples { pixels, labels: label_bytes.into_iter().map(u32::from).collect() })
     };
     let (train, test) = (read_pair("train")?, read_pair("t10k")?);
-    Ok(Raw { name: set.name, shape: [SIDE, SIDE, 1], classes: set.classes, train, test })
+    Ok(Raw { name: set.name, shape: [SIDE, SIDE, 1], classes: set.classes, train, test, notices })
+}
+
+/// Files of one set may lie in a folder that is called after another: MNIST's and Fashion-MNIST's are alike but for what is
+/// in them. The labels alone say which they are, and take no time to look at. The user's own files in this format have
+/// other numbers of examples, and are nobody's.
+fn strangers(set: &IdxSet, path: &Path, labels: &[u8]) -> Option<Notice> {
+    let mut file = [[0, 0, 8, 1], (labels.len() as u32).to_be_bytes()].concat();
+    file.extend_from_slice(labels);
+    let found = published::with_content(&file);
+    if found.is_some_and(|name| name == set.name) {
+        return None;
+    }
+    let counts = [60_000, 10_000].contains(&labels.len());
+    (found.is_some() || counts).then(|| Notice::OtherSet {
+        path: path.display().to_string(),
+        expected: set.name.to_string(),
+        found: found.map(str::to_string),
+    })
 }
 
 /// The names a file is found under: the authors', with a dot as some mirrors have it, each gzipped or not.
@@ -224,4 +244,21 @@ pub(super) fn find(
 ) -> Result<PathBuf, PipelineError> {
     let names = if labels { names(part, "labels", 1) } else { names(part, "images", 3) };
     files::require(&locate(set, folder)?, &names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// That real files of either set are told apart is tested where real files are, by the command.
+    #[test]
+    fn labels_say_whose_they_are() {
+        let told = |count: usize| {
+            let notice = strangers(&MNIST, Path::new("labels"), &vec![3; count]);
+            notice.map(|notice| notice.to_string())
+        };
+        let text = "labels has as many labels as mnist's, but not the same: `sooner data check mnist DIR` says more";
+        assert_eq!((told(60_000).as_deref(), told(10_000).as_deref()), (Some(text), Some(text)));
+        assert_eq!((told(9_999), told(1), told(0)), (None, None, None));
+    }
 }

@@ -88,6 +88,7 @@ struct Raw {
     classes: &'static [&'static str],
     train: Examples,
     test: Examples,
+    notices: Vec<Notice>,
 }
 
 /// Pixels [N, H, W, C] and N labels.
@@ -175,7 +176,7 @@ fn split(plan: &DataPlan, mut raw: Raw, meter: Meter) -> Result<Splits, Pipeline
             None => (),
         }
     }
-    let Raw { name, shape, classes, train, test } = raw;
+    let Raw { name, shape, classes, train, test, notices } = raw;
     let dataset = |split, Examples { pixels, labels }| {
         let classes = classes.iter().map(|name| name.to_string()).collect();
         let info = DatasetInfo { name: name.to_string(), split, shape, classes };
@@ -187,7 +188,7 @@ fn split(plan: &DataPlan, mut raw: Raw, meter: Meter) -> Result<Splits, Pipeline
         test: dataset(Split::Test, test)?,
         read: meter.read,
         decode: meter.decode,
-        notices: Vec::new(),
+        notices,
         sources: Vec::new(),
     })
 }

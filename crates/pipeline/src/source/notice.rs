@@ -39,6 +39,15 @@ pub enum Notice {
         /// One of them.
         example: String,
     },
+    /// Files of a set that are another published set's, or have a published set's name and length and not its labels.
+    OtherSet {
+        /// The file of labels.
+        path: String,
+        /// What the plan says it is.
+        expected: String,
+        /// The set that has these labels, if one is known.
+        found: Option<String>,
+    },
     /// Examples of one class that follow each other for longer than any shuffle buffer is likely to mix.
     Runs {
         /// Examples of the longest run.
@@ -60,6 +69,16 @@ impl fmt::Display for Notice {
             Notice::Duplicates { members, example } => {
                 write!(f, "{members} members have the name of another one, such as {example}")
             }
+            Notice::OtherSet { path, expected, found: Some(found) } => {
+                write!(
+                    f,
+                    "{path} is {found}'s, not {expected}'s: the images may be too; see data.kind and --data"
+                )
+            }
+            Notice::OtherSet { path, expected, found: None } => write!(
+                f,
+                "{path} has as many labels as {expected}'s, but not the same: `sooner data check {expected} DIR` says more"
+            ),
             Notice::Runs { longest, examples } => write!(
                 f,
                 "{longest} of {examples} examples of one class follow each other: shuffle the whole epoch, or pack the \
