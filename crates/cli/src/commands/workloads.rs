@@ -62,7 +62,7 @@ fn table(rows: &[Row]) -> String {
     let head = ["WORKLOAD", "PARAMS", "GFLOP", "DATA", "WHAT"].map(str::to_string);
     let cells = |row: &Row| {
         let millions = format!("{:.2}M", row.parameters as f64 / 1e6);
-        let gflop = format!("{:.3}", row.flops_per_example as f64 / 1e9);
+        let gflop = format!("{:.4}", row.flops_per_example as f64 / 1e9);
         let data = row.data.as_str().unwrap_or_default().to_string();
         [row.name.to_string(), millions, gflop, data, row.about.to_string()]
     };
@@ -87,7 +87,7 @@ mod tests {
         let line = |name: &str| text.lines().find(|l| l.starts_with(&format!("{name} "))).unwrap();
         assert_eq!(
             line("cifar10-airbench94").split_whitespace().collect::<Vec<_>>()[1..4],
-            ["1.97M", "0.709", "cifar10"]
+            ["1.97M", "0.7089", "cifar10"]
         );
         let widest = text.lines().max_by_key(|l| l.chars().count()).unwrap();
         assert!(widest.chars().count() <= 100, "{widest}");

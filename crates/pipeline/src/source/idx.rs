@@ -257,7 +257,8 @@ mod tests {
             let notice = strangers(&MNIST, Path::new("labels"), &vec![3; count]);
             notice.map(|notice| notice.to_string())
         };
-        let text = "labels has as many labels as mnist's, but not the same: `sooner data check mnist DIR` says more";
+        let text =
+            "labels has as many labels as mnist's, but not the same: `sooner data check mnist DIR` says more";
         assert_eq!((told(60_000).as_deref(), told(10_000).as_deref()), (Some(text), Some(text)));
         assert_eq!((told(9_999), told(1), told(0)), (None, None, None));
     }
