@@ -27,7 +27,7 @@ fn network(net: &mut Net, x: NodeId) -> Result<NodeId, EngineError> {
 fn arrays(split: Split, examples: usize) -> Result<Arc<Dataset>, Box<dyn Error>> {
     let classes = ["standing", "lying"].map(String::from).to_vec();
     let grain = |n: usize| (n * 2_654_435_761 + split as usize * 97) % 1013 % 120;
-    let stripe = |n: usize| if n / 120 % 2 == 0 { n % 10 } else { n % 120 / 10 } / 2 % 2 * 120;
+    let stripe = |n: usize| [n % 10, n % 120 / 10][n / 120 % 2] / 2 % 2 * 120;
     let pixels = (0..examples * 120).map(|n| (stripe(n) + grain(n)) as u8).collect();
     let info = DatasetInfo { name: "stripes".into(), split, shape: [12, 10, 1], classes };
     Ok(Arc::new(Dataset::new(info, pixels, (0..examples).map(|i| i as u32 % 2).collect())?))
