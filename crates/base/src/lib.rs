@@ -3,6 +3,7 @@
 
 mod batch;
 mod clock;
+mod noise_scale;
 mod permutation;
 mod random;
 mod shape;
@@ -11,6 +12,7 @@ mod units;
 
 pub use batch::{Batch, Mix, Origin};
 pub use clock::{Clock, ManualClock, MonotonicClock};
+pub use noise_scale::{NoisePair, NoiseScale, SquaredNorm, noise_pair};
 pub use permutation::Permutation;
 pub use random::{Key, Purpose, Rng, Seed};
 pub use shape::Shape;

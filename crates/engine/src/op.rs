@@ -340,6 +340,11 @@ pub enum Op {
 }
 
 impl Op {
+    /// Whether this is an [`Op::AllReduce`].
+    pub fn is_all_reduce(&self) -> bool {
+        matches!(self, Op::AllReduce { .. })
+    }
+
     /// A short name for messages and measurements.
     pub fn name(&self) -> &'static str {
         match self {

@@ -2,7 +2,8 @@
 
 use sooner_base::{Purpose, Seed, Shape};
 use sooner_engine::{
-    Activation, EngineError, Graph, Init, NodeId, Normalization, Op, Role, Update, Var, Vars, Window,
+    Activation, EngineError, Graph, Init, NodeId, Normalization, Op, Reduction, Role, Update, Var, Vars,
+    Window,
 };
 use sooner_plan::{ActivationPlan, GainPlan, NormPlan, StatisticsPlan};
 
@@ -38,12 +39,35 @@ pub struct Net<'v> {
     seed: Option<Seed>,
     /// Layers so far whose values are random in training.
     random_layers: u64,
+    /// Whether the examples are a part of a batch, whose other parts may share statistics with it.
+    part: bool,
+    /// Sizes of groups that share statistics, and whether any statistics are synchronised.
+    sharing: (Vec<usize>, bool),
 }
 
 impl<'v> Net<'v> {
     /// An empty network over these variables.
     pub fn new(vars: &'v mut Vars, mode: Mode) -> Net<'v> {
-        Net { graph: Graph::new(), updates: Vec::new(), vars, mode, seed: None, random_layers: 0 }
+        Net {
+            graph: Graph::new(),
+            updates: Vec::new(),
+            vars,
+            mode,
+            seed: None,
+            random_layers: 0,
+            part: false,
+            sharing: (Vec::new(), false),
+        }
+    }
+
+    /// The same for a part of a batch: synchronised statistics are put together with those of the other parts.
+    pub fn as_part(self) -> Net<'v> {
+        Net { part: true, ..self }
+    }
+
+    /// Which statistics are shared so far: sizes of groups, and whether any are synchronised.
+    pub(crate) fn sharing(self) -> (Vec<usize>, bool) {
+        self.sharing
     }
 
     /// The same with a seed for what is random in training.
@@ -119,10 +143,15 @@ impl<'v> Net<'v> {
             Mode::Train => {
                 let shape = self.graph.shape(x).clone();
                 let group = match how.statistics {
-                    StatisticsPlan::Local => None,
+                    StatisticsPlan::Local | StatisticsPlan::Synchronised => None,
                     StatisticsPlan::Ghost(examples) => Some(examples),
                 };
-                let stats = self.graph.push(Op::BatchStats { group }, &[x])?;
+                self.sharing.0.extend(group);
+                let mut stats = self.graph.push(Op::BatchStats { group }, &[x])?;
+                if how.statistics == StatisticsPlan::Synchronised && self.part {
+                    self.sharing.1 = true;
+                    stats = self.graph.all_reduce(stats, Reduction::Moments, shape.len() / channels)?;
+                }
                 // Elements of one example in each channel, and examples of each group.
                 let each = shape.len() / channels / shape[0];
                 let size = group.unwrap_or(shape[0]);

@@ -6,9 +6,11 @@
 mod body;
 mod build;
 mod families;
+mod parts;
 mod workloads;
 
 pub use build::{Conv, Mode, Net};
+pub use parts::{EXAMPLE_WEIGHT, Leaf, PartProgram};
 pub use workloads::{DEFAULT_WORKLOAD, Workload, workload, workloads};
 
 use body::Body;
@@ -64,6 +66,10 @@ pub struct Model {
     vars: Vars,
     seed: Option<Seed>,
     soft_labels: bool,
+    /// Sizes of the groups of examples that share statistics, where any do.
+    groups: Vec<usize>,
+    /// Whether any statistics are those of the whole batch, however it is cut.
+    synchronised: bool,
 }
 
 impl Model {
@@ -84,8 +90,17 @@ impl Model {
     }
 
     fn of(body: Body, input: [usize; 3], classes: usize) -> Result<Model, ModelError> {
-        let mut model = Model { body, input, classes, vars: Vars::new(), seed: None, soft_labels: false };
-        let mut net = Net::new(&mut model.vars, Mode::Train);
+        let mut model = Model {
+            body,
+            input,
+            classes,
+            vars: Vars::new(),
+            seed: None,
+            soft_labels: false,
+            groups: Vec::new(),
+            synchronised: false,
+        };
+        let mut net = Net::new(&mut model.vars, Mode::Train).as_part();
         let x = net.graph.features([1, input[0], input[1], input[2]]);
         let logits = model.body.forward(&mut net, x, classes).map_err(|source| ModelError::Input {
             model: model.body.name().to_string(),
@@ -94,6 +109,7 @@ impl Model {
         })?;
         let (expected, found) = (Shape::from([1, classes]), net.graph.shape(logits).clone());
         if found == expected {
+            (model.groups, model.synchronised) = net.sharing();
             return Ok(model);
         }
         Err(ModelError::Logits { model: model.body.name().to_string(), expected, found })
@@ -135,29 +151,39 @@ impl Model {
     /// One update on a batch: forward, backward, and the optimiser. Outputs: `loss` (mean over the batch of the
     /// smoothed loss), `correct` (how many were right; of mixed examples, by their first label).
     pub fn update_program(&mut self, batch: usize, optimizer: &OptimizerPlan) -> Result<Program, ModelError> {
+        let (net, [total, correct]) = self.train_graph(batch, false)?;
+        let Net { mut graph, mut updates, .. } = net;
+        let loss = graph.scale(total, 1.0 / batch as f64)?;
+        updates.extend(add_optimizer(&mut self.vars, &mut graph, loss, &optimizer_spec(optimizer))?);
+        let outputs = vec![("loss".to_string(), loss), ("correct".to_string(), correct)];
+        Ok(Program { vars: self.vars.clone(), graph, updates, outputs })
+    }
+
+    /// The network in training on so many examples, a whole batch or a part of one; the sum of the losses and the number
+    /// of examples that were right.
+    fn train_graph(&mut self, examples: usize, part: bool) -> Result<(Net<'_>, [NodeId; 2]), ModelError> {
         let [h, w, c] = self.input;
         let mut net = Net::new(&mut self.vars, Mode::Train).seeded(self.seed);
-        let x = net.graph.features([batch, h, w, c]);
-        let labels = net.graph.labels(batch);
+        if part {
+            net = net.as_part();
+        }
+        let x = net.graph.features([examples, h, w, c]);
+        let labels = net.graph.labels(examples);
         let logits = self.body.forward(&mut net, x, self.classes)?;
         if net.wants_seed() {
             return Err(ModelError::Unseeded { model: self.body.name().to_string() });
         }
         let smoothing = net.graph.scalar(LABEL_SMOOTHING);
         let losses = if self.soft_labels {
-            let soft = net.graph.soft_labels(batch, self.classes);
+            let soft = net.graph.soft_labels(examples, self.classes);
             net.graph.soft_cross_entropy(logits, soft, smoothing)?
         } else {
             net.graph.cross_entropy(logits, labels, smoothing)?
         };
         let total = net.graph.sum(losses)?;
-        let loss = net.graph.scale(total, 1.0 / batch as f64)?;
         let correct = net.graph.correct(logits, labels)?;
         let correct = net.graph.sum(correct)?;
-        let Net { mut graph, mut updates, .. } = net;
-        updates.extend(add_optimizer(&mut self.vars, &mut graph, loss, &optimizer_spec(optimizer))?);
-        let outputs = vec![("loss".to_string(), loss), ("correct".to_string(), correct)];
-        Ok(Program { vars: self.vars.clone(), graph, updates, outputs })
+        Ok((net, [total, correct]))
     }
 
     /// The evaluation of a batch with running statistics. Outputs: `loss` (sum over the batch, no smoothing),

@@ -29,6 +29,16 @@ pub struct RunPlan {
     /// How convolutions are computed; written only if direct, the record's kernels say it either way.
     #[serde(default, skip_serializing_if = "Convolutions::is_fast")]
     pub convolutions: Convolutions,
+    /// Parts of each batch that are computed at the same time, each on its share of the threads.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub replicas: usize,
+    /// Parts of each batch that every replica goes through, one after the other. Replicas times these is the number of
+    /// parts, which decides bits.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub accumulate: usize,
+    /// The gradient noise scale is estimated from the parts' gradients every so many updates; never if none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noise_scale: Option<u64>,
 }
 
 /// How convolutions are computed.
@@ -45,6 +55,21 @@ pub enum Convolutions {
 impl Convolutions {
     fn is_fast(&self) -> bool {
         *self == Convolutions::Fast
+    }
+}
+
+fn one() -> usize {
+    1
+}
+
+fn is_one(count: &usize) -> bool {
+    *count == 1
+}
+
+impl RunPlan {
+    /// Parts that each batch is cut into.
+    pub fn parts(&self) -> usize {
+        self.replicas.saturating_mul(self.accumulate)
     }
 }
 

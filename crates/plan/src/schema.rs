@@ -187,6 +187,9 @@ const RUN: Form = Form::Table(&[
     may("init", INIT),
     may("threads", Form::Whole),
     may("convolutions", Form::Word(&["fast", "direct"])),
+    may("replicas", Form::Whole),
+    may("accumulate", Form::Whole),
+    may("noise_scale", Form::Whole),
 ]);
 
 const INIT: Form = Form::Table(&[

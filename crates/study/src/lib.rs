@@ -25,7 +25,6 @@ pub mod definition;
 mod echo;
 mod error;
 mod interval;
-mod noise_scale;
 pub mod nqm;
 pub mod points;
 mod rates;
@@ -43,7 +42,7 @@ pub use echo::{
 };
 pub use error::{Fault, StudyError};
 pub use interval::{Bootstrap, Interval, Reach};
-pub use noise_scale::{NoisePair, NoiseScale, SquaredNorm, noise_pair};
+pub use sooner_base::{NoisePair, NoiseScale, SquaredNorm, noise_pair};
 pub use rates::{BestRate, RateRule, best_rates, effective_rate};
 pub use repeats::{EchoPlace, PlaceAdvice, RepeatValue, advise};
 pub use scaling::{

@@ -5,6 +5,7 @@
 mod evaluate;
 mod job;
 mod pacing;
+pub mod parts;
 mod programs;
 mod restore;
 mod resume;
@@ -19,7 +20,7 @@ pub use pacing::Checkpoints;
 pub use programs::{Programs, UpdateOutcome};
 pub use restore::{Misfit, start_from};
 pub use resume::{MAY_CHANGE, ResumeError, check_resumable};
-pub use run::train;
+pub use run::{split, train};
 pub use save::save_weights;
 pub use stopwatch::{Phase, Stopwatch};
 pub use telling::LAYOUTS;

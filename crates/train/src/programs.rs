@@ -1,9 +1,10 @@
 //! Compiled programs of one model, by batch size: the usual batch and the smaller last one each have their own.
 
 use crate::TrainError;
-use sooner_base::Batch;
+use crate::parts::{Examples, Parts, PartsOutcome, Split};
+use sooner_base::{Batch, Bytes, NoisePair};
 use sooner_engine::native::{Kernels, Native, Pool};
-use sooner_engine::{EngineError, Feed, State, Vars};
+use sooner_engine::{EngineError, Feed, Program, State, Vars};
 use sooner_models::{LABEL_SMOOTHING, Model};
 use sooner_plan::{OptimizerPlan, Plan};
 use std::sync::Arc;
@@ -18,6 +19,10 @@ pub struct Programs {
     pool: Arc<Pool>,
     updates: Vec<UpdateProgram>,
     evals: Vec<(usize, Native)>,
+    /// Updates of batches that are cut into parts, in place of `updates`.
+    parts: Option<Parts<Native>>,
+    /// Whether the next update estimates the noise of gradients.
+    measure: bool,
     /// Labels of the batch at hand as distributions, where the update takes such.
     soft_labels: Vec<f32>,
 }
@@ -36,12 +41,36 @@ pub struct UpdateOutcome {
     pub loss: f64,
     /// Share of the batch that was right, before the update.
     pub accuracy: f64,
+    /// Estimates of signal and noise of the gradient, if they were asked for.
+    pub noise: Option<NoisePair>,
 }
 
 impl Programs {
     /// No programs yet; all will run on these threads, one at a time.
     pub fn new(model: Model, kernels: Kernels, pool: Arc<Pool>) -> Programs {
-        Programs { model, kernels, pool, updates: Vec::new(), evals: Vec::new(), soft_labels: Vec::new() }
+        let (updates, evals, soft_labels) = (Vec::new(), Vec::new(), Vec::new());
+        Programs { model, kernels, pool, updates, evals, parts: None, measure: false, soft_labels }
+    }
+
+    /// The same with updates that cut their batches: replicas share out the threads, so many as there are, and have at
+    /// least one each. A split into one part changes nothing.
+    pub fn cut(mut self, split: Split) -> Programs {
+        if split.parts() > 1 {
+            let (kernels, all) = (self.kernels, self.pool.clone());
+            let pools: Vec<Arc<Pool>> =
+                split.threads(all.threads()).into_iter().map(|n| Arc::new(Pool::new(n))).collect();
+            let compile = move |program: &Program, replica: Option<usize>| {
+                let pool = replica.map_or(&all, |replica| &pools[replica]);
+                Native::compile_on(program, kernels, pool.clone())
+            };
+            self.parts = Some(Parts::new(&self.model, split, Box::new(compile)));
+        }
+        self
+    }
+
+    /// Whether the next update is to estimate the noise of gradients. Batches that are not cut have no estimate.
+    pub fn measure_noise(&mut self, measure: bool) {
+        self.measure = measure;
     }
 
     /// The model.
@@ -51,31 +80,45 @@ impl Programs {
 
     /// The kernels that run, by name: what `Auto` came to, once an update is compiled.
     pub fn kernel_name(&self) -> &'static str {
-        self.updates.first().map_or(self.kernels.name(), |update| update.native.kernels())
+        let whole = self.updates.first().map(|update| &update.native);
+        let native = whole.or_else(|| self.parts.as_ref().and_then(|parts| parts.apply()));
+        native.map_or(self.kernels.name(), Native::kernels)
     }
 
     /// Compiles the updates for these batch sizes and returns all variables, the optimiser's included.
     pub fn compile(&mut self, batches: &[usize], optimizer: &OptimizerPlan) -> Result<Vars, TrainError> {
         for batch in batches {
-            self.update(*batch, optimizer)?;
+            self.prepare(*batch, optimizer)?;
         }
         Ok(self.model.vars().clone())
     }
 
-    /// The update for this batch size.
-    pub fn update(&mut self, batch: usize, optimizer: &OptimizerPlan) -> Result<&mut Native, TrainError> {
-        let at = self.find(batch, optimizer)?;
-        Ok(&mut self.updates[at].native)
+    /// Compiles the update for this batch size, unless that is done already.
+    fn prepare(&mut self, batch: usize, optimizer: &OptimizerPlan) -> Result<(), TrainError> {
+        if let Some(parts) = &mut self.parts {
+            parts.prepare(&mut self.model, batch, optimizer)?;
+        } else if self.updates.iter().all(|update| update.batch != batch) {
+            let program = self.model.update_program(batch, optimizer)?;
+            let native = Native::compile_on(&program, self.kernels, self.pool.clone())?;
+            let scalars = program.graph.scalars().to_vec();
+            self.updates.push(UpdateProgram { batch, scalars, native });
+        }
+        Ok(())
     }
 
-    fn find(&mut self, batch: usize, optimizer: &OptimizerPlan) -> Result<usize, TrainError> {
-        if let Some(at) = self.updates.iter().position(|u| u.batch == batch) {
-            return Ok(at);
-        }
-        let program = self.model.update_program(batch, optimizer)?;
-        let native = Native::compile_on(&program, self.kernels, self.pool.clone())?;
-        self.updates.push(UpdateProgram { batch, scalars: program.graph.scalars().to_vec(), native });
-        Ok(self.updates.len() - 1)
+    /// The update of batches of this size, once it is compiled; none where batches are cut.
+    pub fn whole(&mut self, batch: usize) -> Option<&mut Native> {
+        self.updates.iter_mut().find(|update| update.batch == batch).map(|update| &mut update.native)
+    }
+
+    /// Memory of the updates beside the state: values between operations, workspace, scratch, leaves of parts.
+    pub fn resident_bytes(&mut self) -> Bytes {
+        let whole: u64 = self.updates.iter().map(|update| update.native.resident_bytes().0).sum();
+        let parts = self.parts.as_mut().map_or(0, |parts| {
+            4 * parts.leaf_values() as u64
+                + parts.executors().map(|native| native.resident_bytes().0).sum::<u64>()
+        });
+        Bytes(whole + parts)
     }
 
     /// The evaluation for this batch size.
@@ -99,38 +142,59 @@ impl Programs {
         plan: &Plan,
         learning_rate: f64,
     ) -> Result<UpdateOutcome, TrainError> {
-        let at = self.find(batch.len(), &plan.optimizer)?;
         if self.model.takes_soft_labels() {
             let classes = self.model.classes();
             check_labels(batch, classes)?;
             batch.write_distributions(classes, &mut self.soft_labels);
         }
-        let UpdateProgram { scalars: names, native, .. } = &mut self.updates[at];
+        self.prepare(batch.len(), &plan.optimizer)?;
+        let examples = Examples {
+            features: &batch.features,
+            labels: &batch.labels,
+            soft_labels: &self.soft_labels,
+            origins: &batch.origins,
+        };
+        let scalar = |name: &str| scalar(plan, learning_rate, name);
+        let outcome = match &mut self.parts {
+            Some(parts) => parts.run(state, examples, &scalar, self.measure)?,
+            None => {
+                let update = self.updates.iter_mut().find(|update| update.batch == batch.len());
+                update.expect("just compiled").run(state, examples, &scalar)?
+            }
+        };
+        let accuracy = outcome.correct / batch.len() as f64;
+        Ok(UpdateOutcome { loss: outcome.loss, accuracy, noise: outcome.noise })
+    }
+}
+
+impl UpdateProgram {
+    fn run(
+        &mut self,
+        state: &mut State,
+        examples: Examples<'_, f32>,
+        scalar: &dyn Fn(&str) -> f64,
+    ) -> Result<PartsOutcome, EngineError> {
         let mut scalars = [0f32; MOST_SCALARS];
-        for (value, name) in scalars.iter_mut().zip(&*names) {
-            *value = match name.as_str() {
-                "learning_rate" => learning_rate as f32,
-                "momentum" => plan.optimizer.momentum as f32,
-                "weight_decay" => plan.optimizer.weight_decay as f32,
-                LABEL_SMOOTHING => plan.optimizer.label_smoothing as f32,
-                other => unreachable!("update programs have no scalar `{other}`"),
-            };
+        for (value, name) in scalars.iter_mut().zip(&self.scalars) {
+            *value = scalar(name) as f32;
         }
-        let scalars = &scalars[..names.len()];
-        native.run(
-            state,
-            &Feed {
-                features: &batch.features,
-                labels: &batch.labels,
-                scalars,
-                soft_labels: &self.soft_labels,
-                origins: &batch.origins,
-                ..Feed::default()
-            },
-        )?;
-        let loss = f64::from(native.output(0)[0]);
-        let accuracy = f64::from(native.output(1)[0]) / batch.len() as f64;
-        Ok(UpdateOutcome { loss, accuracy })
+        let Examples { features, labels, soft_labels, origins } = examples;
+        let scalars = &scalars[..self.scalars.len()];
+        self.native
+            .run(state, &Feed { features, labels, scalars, soft_labels, origins, ..Feed::default() })?;
+        let [loss, correct] = [0, 1].map(|output| f64::from(self.native.output(output)[0]));
+        Ok(PartsOutcome { loss, correct, noise: None })
+    }
+}
+
+/// What an update program's scalar of this name is.
+fn scalar(plan: &Plan, learning_rate: f64, name: &str) -> f64 {
+    match name {
+        "learning_rate" => learning_rate,
+        "momentum" => plan.optimizer.momentum,
+        "weight_decay" => plan.optimizer.weight_decay,
+        LABEL_SMOOTHING => plan.optimizer.label_smoothing,
+        other => unreachable!("update programs have no scalar `{other}`"),
     }
 }
 

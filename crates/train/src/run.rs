@@ -1,6 +1,7 @@
 //! The loop. What is inside the training clock is visible here: every phase of the stopwatch is entered by name.
 
 use crate::pacing::Pacer;
+use crate::parts::Split;
 use crate::programs::UpdateOutcome;
 use crate::resume::check_resumable;
 use crate::telling::SinceLog;
@@ -11,7 +12,7 @@ use sooner_base::{Bytes, Seconds, Updates};
 use sooner_engine::{State, Vars};
 use sooner_models::Model;
 use sooner_pipeline::{Pipeline, Position as Place};
-use sooner_plan::{EvaluationPoints, Metric, Pace, Stop, Target};
+use sooner_plan::{EvaluationPoints, Metric, Pace, RunPlan, Stop, Target};
 use sooner_record::{
     CHECKPOINT_FILE, Divergence, Evaluation, LossAt, Metrics, Position, RunWriter, Status, Summary,
 };
@@ -119,7 +120,8 @@ impl<'a, 'w> Run<'a, 'w> {
     /// Compiles programs and gives every variable its value: the network's own, given weights', or a checkpoint's.
     fn build<'p>(&mut self, model: Model, pipeline: &'p Pipeline) -> Result<Machinery<'p>, TrainError> {
         let plan = self.job.plan;
-        let mut programs = Programs::new(model, self.job.kernels, self.job.pool.clone());
+        let mut programs =
+            Programs::new(model, self.job.kernels, self.job.pool.clone()).cut(split(&plan.run));
         let vars = programs.compile(&self.batch_sizes(), &plan.optimizer)?;
         let mut state = State::init(&vars, plan.seed);
         if let Some(weights) = self.job.start.weights.take() {
@@ -202,6 +204,8 @@ impl<'a, 'w> Run<'a, 'w> {
             let batch = stream.next().expect("a stream over all epochs does not end")?;
             self.job.watch.enter(Phase::Train);
             let rate = plan.schedule.learning_rate(self.updates, horizon);
+            m.programs
+                .measure_noise(plan.run.noise_scale.is_some_and(|every| self.updates.is_multiple_of(every)));
             let outcome = m.programs.run_update(&mut m.state, &batch, plan, rate)?;
             self.examples += batch.len() as u64;
             self.fresh += batch.fresh as u64;
@@ -334,6 +338,11 @@ impl<'a, 'w> Run<'a, 'w> {
         self.job.watch.enter(Phase::Log);
         self.write_end(status, m)
     }
+}
+
+/// How a plan's batches are cut.
+pub fn split(run: &RunPlan) -> Split {
+    Split { replicas: run.replicas, accumulate: run.accumulate }
 }
 
 /// Where the stream of batches goes on after so many updates.

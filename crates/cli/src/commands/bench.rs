@@ -9,7 +9,7 @@ use sooner_base::{Batch, Clock, MonotonicClock, Origin, Purpose, Seed, Shape, me
 use sooner_engine::{Kernels, State, measure_bandwidth};
 use sooner_models::Model;
 use sooner_plan::{Plan, Setting};
-use sooner_train::Programs;
+use sooner_train::{Programs, split};
 use std::process::ExitCode;
 
 /// Seconds of measured updates, and the fewest of them.
@@ -32,8 +32,10 @@ struct Report {
     updates: usize,
     kernels: &'static str,
     resident_bytes: u64,
-    /// Every operation of an update, in order.
+    /// Every operation of an update, in order; none where batches are cut into parts.
     ops: Vec<OpReport>,
+    replicas: usize,
+    accumulate: usize,
 }
 
 pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
@@ -74,7 +76,7 @@ fn measure(plan: &Plan) -> anyhow::Result<Report> {
     let batch = made_up(plan.batch_size(), input, facts.classes);
     let model = Model::new(&plan.model, input, facts.classes)?.trained_by(plan);
     let flops = model.flops_per_example()? as f64;
-    let mut programs = Programs::new(model, engine.kernels, engine.pool.clone());
+    let mut programs = Programs::new(model, engine.kernels, engine.pool.clone()).cut(split(&plan.run));
     let vars = programs.compile(&[batch.len()], &plan.optimizer)?;
     let mut state = State::init(&vars, plan.seed);
 
@@ -90,8 +92,11 @@ fn measure(plan: &Plan) -> anyhow::Result<Report> {
     let typical = median(&seconds).expect("updates were measured");
     let examples_per_second = batch.len() as f64 / typical;
     let gflops = examples_per_second * flops / 1e9;
-    let native = programs.update(batch.len(), &plan.optimizer)?;
-    let ops = time_operations(native, &mut state, &batch, ceilings, &clock)?;
+    // Of a batch that is cut there is no one program to look into.
+    let ops = match programs.whole(batch.len()) {
+        Some(native) => time_operations(native, &mut state, &batch, ceilings, &clock)?,
+        None => Vec::new(),
+    };
     Ok(Report {
         workload: plan.name.clone(),
         batch: batch.len(),
@@ -102,8 +107,10 @@ fn measure(plan: &Plan) -> anyhow::Result<Report> {
         share: gflops / peak.gflops,
         peak_gigabytes_per_second: ceilings.bytes * 1e-9,
         updates: seconds.len(),
-        kernels: native.kernels(),
-        resident_bytes: native.resident_bytes().0,
+        kernels: programs.kernel_name(),
+        resident_bytes: programs.resident_bytes().0,
+        replicas: plan.run.replicas,
+        accumulate: plan.run.accumulate,
         ops,
     })
 }

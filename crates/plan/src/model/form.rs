@@ -6,7 +6,7 @@ const ACTIVATION: Form =
     Form::WordOr(&["relu", "gelu", "silu", "tanh", "sigmoid"], &[may("celu", Form::Number)]);
 
 const NORM: Form = Form::Table(&[
-    may("statistics", Form::WordOr(&["local"], &[may("ghost", Form::Whole)])),
+    may("statistics", Form::WordOr(&["local", "synchronised"], &[may("ghost", Form::Whole)])),
     may("gain", Form::WordOr(&["one", "uniform"], &[may("fixed", Form::Number)])),
     may("rate", Form::Number),
     may("eps", Form::Number),

@@ -172,6 +172,31 @@ fn is_gelu(activation: &ActivationPlan) -> bool {
 }
 
 impl ModelPlan {
+    /// How the network normalises; none if it does not.
+    pub fn norm(&self) -> Option<&NormPlan> {
+        match self {
+            ModelPlan::Softmax {}
+            | ModelPlan::FullyConnected { .. }
+            | ModelPlan::SimpleCnn { .. }
+            | ModelPlan::Resnet8 { .. } => None,
+            ModelPlan::Resnet9 { norm, .. }
+            | ModelPlan::Backbone { norm, .. }
+            | ModelPlan::DawnResnet18 { norm, .. }
+            | ModelPlan::Resnet32 { norm, .. }
+            | ModelPlan::Resnet50 { norm, .. }
+            | ModelPlan::Airbench { norm, .. } => Some(norm),
+            ModelPlan::Vgg11 { norm, .. } => norm.as_ref(),
+        }
+    }
+
+    /// Examples of a group that shares statistics; none unless the network normalises by groups.
+    pub fn ghost_group(&self) -> Option<usize> {
+        match self.norm()?.statistics {
+            StatisticsPlan::Ghost(examples) => Some(examples),
+            StatisticsPlan::Local | StatisticsPlan::Synchronised => None,
+        }
+    }
+
     /// The whitening of image patches that the network's first layer is made of, if it is. Its filters are the variable
     /// `whiten.weight`.
     pub fn whitening(&self) -> Option<Whitening> {

@@ -54,9 +54,11 @@ impl Default for NormPlan {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StatisticsPlan {
-    /// All that are computed together.
+    /// All that are computed together: the batch, or each part of it where replicas or accumulation cut it.
     #[default]
     Local,
+    /// The whole batch, however it is cut.
+    Synchronised,
     /// Groups of so many examples of the batch, the last of which may be smaller (Hoffer et al., 2017).
     Ghost(usize),
 }

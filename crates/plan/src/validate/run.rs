@@ -13,6 +13,7 @@ pub(crate) fn check(plan: &Plan, facts: &DataFacts) -> Result<(), PlanError> {
     if let Some(count) = run.threads {
         threads("run.threads", count, 1)?;
     }
+    check_parts(plan)?;
     if run.evaluate == EvaluatePlan::Updates(0) {
         return Err(PlanError::value("run.evaluate.updates", "at least 1 update", 0, ""));
     }
@@ -60,6 +61,37 @@ pub(crate) fn check(plan: &Plan, facts: &DataFacts) -> Result<(), PlanError> {
         ));
     }
     Ok(())
+}
+
+fn check_parts(plan: &Plan) -> Result<(), PlanError> {
+    let run = &plan.run;
+    threads("run.replicas", run.replicas, 1)?;
+    if run.accumulate == 0 {
+        return Err(PlanError::value("run.accumulate", "at least 1 part", 0, ""));
+    }
+    let (parts, batch) = (run.parts(), plan.batch_size());
+    let key = if run.accumulate > 1 { "run.accumulate" } else { "run.replicas" };
+    if parts > batch {
+        let expected = format!("replicas times accumulate to be at most the {batch} examples of a batch");
+        return Err(PlanError::value(key, &expected, parts, "make the batch larger, or cut it into fewer parts"));
+    }
+    if let Some(group) = plan.model.ghost_group().filter(|group| parts > batch.div_ceil(*group)) {
+        let groups = batch.div_ceil(group);
+        let expected = format!(
+            "replicas times accumulate to be at most the {groups} groups of {group} examples that normalisation keeps together"
+        );
+        return Err(PlanError::value(key, &expected, parts, "make the groups smaller, or cut the batch into fewer parts"));
+    }
+    match run.noise_scale {
+        Some(0) => Err(PlanError::value("run.noise_scale", "at least 1 update between estimates", 0, "")),
+        Some(_) if parts < 2 => Err(PlanError::value(
+            "run.noise_scale",
+            "batches that are cut into at least two parts",
+            "one part",
+            "set run.replicas or run.accumulate to 2 or more: the estimate compares parts with the whole",
+        )),
+        _ => Ok(()),
+    }
 }
 
 fn check_init(init: &InitPlan) -> Result<(), PlanError> {

@@ -77,7 +77,7 @@ impl NoiseScale {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sooner_base::{Purpose, Rng, Seed};
+    use crate::{Purpose, Rng, Seed};
 
     #[test]
     fn expectations_give_the_parts_back() {
