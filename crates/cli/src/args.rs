@@ -102,6 +102,9 @@ pub(crate) struct PlanArgs {
     /// Engine threads [default: all cores]
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,
+    /// Parts of each batch that are computed at the same time, on threads shared out [default: 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) replicas: Option<usize>,
     /// Change one value of the plan, e.g. --set optimizer.momentum=0.95; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
@@ -135,7 +138,8 @@ pub(crate) struct TrainArgs {
     /// With --init: variables whose names begin like this keep the network's own initial values; may be repeated
     #[arg(long, value_name = "PREFIX", requires = "init")]
     pub(crate) init_except: Vec<String>,
-    /// Go on with the run of this record; --target, --epochs (its end alone), --threads and --set pipeline.threads may
+    /// Go on with the run of this record; --target, --epochs (its end alone), --threads, --replicas (if
+    /// replicas times accumulate stays), --set run.noise_scale and --set pipeline.threads may
     /// change with it
     #[arg(long, value_name = "DIR")]
     pub(crate) resume: Option<PathBuf>,

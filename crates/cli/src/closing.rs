@@ -61,6 +61,13 @@ pub(crate) fn closing(s: &Summary) -> String {
         let name = if k == 0 { "shorter" } else { "" };
         format!("  {name:<9} {}", wrapped(text))
     }));
+    if let Some(gradient) = &s.gradient {
+        let scale = gradient.scale.map_or("not known yet".to_string(), |scale| format!("{scale:.0} examples"));
+        lines.push(format!(
+            "  gradient  noise scale {scale} (noise {:.3e} over signal {:.3e})",
+            gradient.noise, gradient.signal
+        ));
+    }
     if let Some(record) = &s.record {
         lines.push(format!("  record    {record}"));
     }

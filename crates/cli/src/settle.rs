@@ -41,6 +41,9 @@ pub(crate) fn plan(args: &PlanArgs, more: &[Setting]) -> anyhow::Result<Plan> {
     if let Some(threads) = args.threads {
         settings.push(Setting::option("--threads", "run.threads", &threads.to_string()));
     }
+    if let Some(replicas) = args.replicas {
+        settings.push(Setting::option("--replicas", "run.replicas", &replicas.to_string()));
+    }
     settings.extend_from_slice(more);
     plan.apply(&settings)?;
     if let Some(path) = plan.data.path.as_mut().filter(|path| !path.contains("://")) {

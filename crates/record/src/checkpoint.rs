@@ -9,7 +9,7 @@ use crate::{
 };
 use crc32fast::Hasher;
 use serde::{Deserialize, Serialize};
-use sooner_base::{Seconds, Shape};
+use sooner_base::{NoiseScale, Seconds, Shape};
 use sooner_plan::Plan;
 use std::collections::BTreeMap;
 use std::fs;
@@ -52,6 +52,8 @@ pub struct CheckpointAbout {
     pub reached_at: Option<Position>,
     /// The last training loss that was a finite number.
     pub last_finite: Option<LossAt>,
+    /// The running estimate of the noise of gradients, where the plan asks for it.
+    pub noise: Option<NoiseScale>,
 }
 
 /// A checkpoint that was read.
@@ -81,6 +83,8 @@ struct Header {
     last: Option<Metrics>,
     reached_at: Option<Position>,
     last_finite: Option<LossAt>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    noise: Option<NoiseScale>,
     tensors: Vec<(String, Vec<usize>)>,
 }
 
@@ -153,6 +157,7 @@ impl Header {
             last: about.last,
             reached_at: about.reached_at,
             last_finite: about.last_finite,
+            noise: about.noise,
             tensors: tensors.iter().map(place).collect(),
         }
     }
@@ -175,6 +180,7 @@ impl Header {
             last: self.last,
             reached_at: self.reached_at,
             last_finite: self.last_finite,
+            noise: self.noise,
         })
     }
 }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::writer::tests::plan;
-use sooner_base::{Epochs, Examples, FreshExamples, Updates};
+use sooner_base::{Epochs, Examples, FreshExamples, NoisePair, Updates};
 use sooner_plan::Split;
 use std::path::PathBuf;
 
@@ -14,6 +14,8 @@ pub(crate) fn about() -> CheckpointAbout {
         wall_seconds: Seconds(0.7),
     };
     let metrics = Metrics::from_sums(Split::Val, f64::NAN, 1, 3);
+    let mut noise = NoiseScale::new(0.99);
+    noise.push(NoisePair { signal: 0.1, noise: 1.0 / 3.0 });
     CheckpointAbout {
         sooner: "0.1.0".into(),
         plan: plan(),
@@ -29,6 +31,7 @@ pub(crate) fn about() -> CheckpointAbout {
         last: Some(Metrics { loss: 1e-300, ..metrics }),
         reached_at: Some(position),
         last_finite: Some(LossAt { updates: Updates(39), loss: 2.25 }),
+        noise: Some(noise),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The lines of a run log. Each is one JSON object whose key `line` says what it is; readers skip kinds they do not
 //! know and fields they do not know, so that a newer version may add both without a new format number.
 
-use crate::{Metrics, Position, Summary, number};
+use crate::{GradientNoise, Metrics, Position, Summary, number};
 use serde::{Deserialize, Serialize};
 use sooner_base::{Seed, Updates};
 use std::collections::BTreeMap;
@@ -76,6 +76,9 @@ pub struct Progress {
     /// Examples a second of the training clock since the last such line.
     #[serde(with = "number")]
     pub examples_per_second: f64,
+    /// The noise of gradients by then, where the plan asks for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gradient: Option<GradientNoise>,
 }
 
 /// One evaluation.

@@ -2,7 +2,7 @@
 
 use crate::number;
 use serde::{Deserialize, Serialize};
-use sooner_base::{Epochs, Examples, FreshExamples, Seconds, Updates};
+use sooner_base::{Epochs, Examples, FreshExamples, NoisePair, NoiseScale, Seconds, Updates};
 use sooner_plan::{Metric, Split, Target};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -157,6 +157,28 @@ pub struct Divergence {
     pub last_finite: Option<LossAt>,
 }
 
+/// The gradient's signal and noise, estimated from the parts of batches: averages over the last 100 estimates or so,
+/// each taken by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct GradientNoise {
+    /// The squared norm of the true gradient.
+    #[serde(with = "number")]
+    pub signal: f64,
+    /// The trace of the covariance of one example's gradient.
+    #[serde(with = "number")]
+    pub noise: f64,
+    /// Noise over signal, the batch size at which they are equal; none while either average is not above 0.
+    pub scale: Option<f64>,
+}
+
+impl GradientNoise {
+    /// What a running estimate has come to; none before its first part.
+    pub fn of(estimate: &NoiseScale) -> Option<GradientNoise> {
+        let NoisePair { signal, noise } = estimate.pair()?;
+        Some(GradientNoise { signal, noise, scale: estimate.value() })
+    }
+}
+
 /// What a run comes to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
@@ -187,6 +209,9 @@ pub struct Summary {
     pub stages: BTreeMap<String, Seconds>,
     /// How near the machine's limit it came.
     pub ceiling: Ceiling,
+    /// The noise of gradients, where the plan asks for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gradient: Option<GradientNoise>,
     /// The run's folder; none if nothing was kept.
     pub record: Option<String>,
 }
@@ -229,6 +254,7 @@ pub(crate) mod tests {
                 seconds_at_peak: Seconds(6.25),
                 share: 0.5,
             },
+            gradient: None,
             record: Some("runs/test".into()),
         }
     }
@@ -311,6 +337,18 @@ pub(crate) mod tests {
         assert!(text.contains(told), "{text}");
         let read = serde_json::from_str::<Summary>(&text).unwrap().diverged.unwrap();
         assert!(read.loss.is_nan() && read.last_finite == last_finite);
+    }
+
+    #[test]
+    fn noise_of_gradients_is_told_where_it_was_measured() {
+        let mut estimate = NoiseScale::new(0.99);
+        assert_eq!(GradientNoise::of(&estimate), None);
+        estimate.push(NoisePair { signal: 0.5, noise: 40.0 });
+        let mut noisy = summary();
+        noisy.gradient = GradientNoise::of(&estimate);
+        let text = serde_json::to_string(&noisy).unwrap();
+        assert!(text.contains(r#""gradient":{"signal":0.5,"noise":40.0,"scale":80.0},"#), "{text}");
+        assert_eq!(serde_json::from_str::<Summary>(&text).unwrap(), noisy);
     }
 
     #[test]

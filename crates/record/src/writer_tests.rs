@@ -45,7 +45,13 @@ fn at(updates: u64) -> Position {
 
 pub(crate) fn progress(updates: u64) -> Line {
     let loss = if updates > 500 { f64::NAN } else { 2.25 };
-    Line::Progress(Progress { at: at(updates), loss, learning_rate: 0.1, examples_per_second: 3600.0 })
+    Line::Progress(Progress {
+        at: at(updates),
+        loss,
+        learning_rate: 0.1,
+        examples_per_second: 3600.0,
+        gradient: None,
+    })
 }
 
 pub(crate) fn evaluation(updates: u64) -> Line {

@@ -36,7 +36,7 @@ pub fn run_page(runs: &[RunReader]) -> Page {
     };
     let mut body = format!("<h1>{}</h1>\n", escape(&title));
     body.push_str(&summaries(runs));
-    let figures = [curves(runs), losses(runs), speed(runs), clock(runs), lanes(runs)];
+    let figures = [curves(runs), losses(runs), speed(runs), noise(runs), clock(runs), lanes(runs)];
     let shown: Vec<Figure> = figures.into_iter().flatten().collect();
     let assets = render(&shown, &mut body);
     Page { html: document(&title, &body), assets }
@@ -54,6 +54,7 @@ fn summaries(runs: &[RunReader]) -> String {
         "examples/s",
         "of the peak",
         "at 100 % of it",
+        "noise scale",
         "machine",
     ];
     let mut out = String::from("<div class=\"scroll\"><table>\n<thead><tr>");
@@ -76,8 +77,9 @@ fn summaries(runs: &[RunReader]) -> String {
                 number(s.examples_per_second),
                 format!("{:.0} %", 100.0 * s.ceiling.share),
                 format!("{} s", number(s.ceiling.seconds_at_peak.0)),
+                s.gradient.and_then(|g| g.scale).map_or(String::new(), |scale| format!("{} examples", number(scale))),
             ]),
-            None => cells.extend(["not ended", "", "", "", "", "", "", ""].map(String::from)),
+            None => cells.extend(["not ended", "", "", "", "", "", "", "", ""].map(String::from)),
         }
         cells.push(machine);
         let row: String = cells.iter().map(|c| format!("<td>{}</td>", escape(c))).collect();
@@ -140,6 +142,16 @@ fn progress_figure(
     (key, heading, label): (&str, &str, &str),
     of: fn(&sooner_record::Progress) -> f64,
 ) -> Option<Figure> {
+    let note = "Averages over about a second of training each.";
+    known_progress_figure(runs, [key, heading, label, note], |p| Some(of(p)))
+}
+
+/// A figure of what some progress lines say.
+fn known_progress_figure(
+    runs: &[RunReader],
+    [key, heading, label, note]: [&str; 4],
+    of: impl Fn(&sooner_record::Progress) -> Option<f64>,
+) -> Option<Figure> {
     let mut chart = Chart {
         title: heading.to_string(),
         x: Axis::new("training seconds", AxisScale::Linear),
@@ -152,12 +164,13 @@ fn progress_figure(
         let mut data = Vec::new();
         for line in &run.log.lines {
             let Line::Progress(p) = line else { continue };
-            data.push(Datum::new(p.at.training_seconds.0, of(p)));
+            let Some(value) = of(p) else { continue };
+            data.push(Datum::new(p.at.training_seconds.0, value));
             rows.push(vec![
                 name(run),
                 p.at.training_seconds.0.to_string(),
                 p.at.updates.0.to_string(),
-                of(p).to_string(),
+                value.to_string(),
             ]);
         }
         // A short run has few such averages, perhaps one.
@@ -167,7 +180,7 @@ fn progress_figure(
     (!rows.is_empty()).then(|| Figure {
         key: key.into(),
         heading: heading.into(),
-        note: "Averages over about a second of training each.".into(),
+        note: note.into(),
         charts: vec![chart],
         drawn: Vec::new(),
         csv: csv(&["run", "seconds", "updates", key], &rows),
@@ -176,6 +189,13 @@ fn progress_figure(
 
 fn losses(runs: &[RunReader]) -> Option<Figure> {
     progress_figure(runs, ("loss", "Training loss", "loss (nats, smoothed labels)"), |p| p.loss)
+}
+
+/// Of runs that were told to estimate it.
+fn noise(runs: &[RunReader]) -> Option<Figure> {
+    let note = "Noise over signal of the gradient: the batch size at which they are equal. Signal and noise are each \
+                averaged over the last 100 estimates or so.";
+    known_progress_figure(runs, ["noise_scale", "Gradient noise scale", "examples", note], |p| p.gradient?.scale)
 }
 
 fn speed(runs: &[RunReader]) -> Option<Figure> {

@@ -19,7 +19,7 @@ pub use job::{Control, Job, Observer, Progress, Start};
 pub use pacing::Checkpoints;
 pub use programs::{Programs, UpdateOutcome};
 pub use restore::{Misfit, start_from};
-pub use resume::{MAY_CHANGE, ResumeError, check_resumable};
+pub use resume::{MAY_CHANGE, PARTS, ResumeError, check_resumable};
 pub use run::{split, train};
 pub use save::save_weights;
 pub use stopwatch::{Phase, Stopwatch};

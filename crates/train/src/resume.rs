@@ -6,7 +6,11 @@ use std::fmt;
 
 /// Keys of the plan that may have another value when a run is resumed: none of them decides what an update does,
 /// threads apart, which may decide its last bits.
-pub const MAY_CHANGE: [&str; 4] = ["run.target", "run.epochs", "run.threads", "pipeline.threads"];
+pub const MAY_CHANGE: [&str; 5] =
+    ["run.target", "run.epochs", "run.threads", "run.noise_scale", "pipeline.threads"];
+
+/// Keys whose values may change together, as long as batches are cut into as many parts: updates then have the same bits.
+pub const PARTS: [&str; 2] = ["run.replicas", "run.accumulate"];
 
 /// Why a plan cannot go on from a checkpoint.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,6 +19,13 @@ pub enum ResumeError {
     AnotherPlan {
         /// The first such key; `this` is the record's plan, `other` the checkpoint's.
         difference: Difference,
+    },
+    /// Batches would be cut into another number of parts.
+    Parts {
+        /// Parts in the checkpoint's plan.
+        expected: usize,
+        /// Parts in the plan.
+        found: usize,
     },
     /// The run's end lies before the checkpoint.
     Over {
@@ -53,6 +64,14 @@ impl ResumeError {
                     "was plan.toml edited, or the checkpoint copied from another run? Remove the checkpoint to start over",
                 )
             }
+            ResumeError::Parts { expected, found } => tell(
+                "batches would be cut into another number of parts",
+                "run.replicas x run.accumulate".to_string(),
+                format!("{expected}, as in the checkpoint"),
+                found.to_string(),
+                "the number of parts decides the bits of updates, how many are computed at a time does not: replicas may \
+                 change if accumulate makes good for it",
+            ),
             ResumeError::Over { end, at } => tell(
                 "the run is already further",
                 "run.epochs".to_string(),
@@ -81,8 +100,12 @@ impl std::error::Error for ResumeError {}
 
 /// Whether a run with this resolved plan can go on from that checkpoint: the first key that forbids it is the error.
 pub fn check_resumable(plan: &Plan, checkpoint: &CheckpointAbout) -> Result<(), ResumeError> {
+    let (expected, found) = (checkpoint.plan.run.parts(), plan.run.parts());
+    if expected != found {
+        return Err(ResumeError::Parts { expected, found });
+    }
     let differences = plan.differences(&checkpoint.plan);
-    match differences.into_iter().find(|d| !MAY_CHANGE.contains(&d.key.as_str())) {
+    match differences.into_iter().find(|d| !MAY_CHANGE.contains(&&*d.key) && !PARTS.contains(&&*d.key)) {
         Some(difference) => Err(ResumeError::AnotherPlan { difference }),
         None => Ok(()),
     }

@@ -8,7 +8,7 @@ use crate::telling::SinceLog;
 use crate::{
     Control, Evaluator, Job, Observer, Phase, Programs, ResumeError, TrainError, restore, start_from,
 };
-use sooner_base::{Bytes, Seconds, Updates};
+use sooner_base::{Bytes, NoiseScale, Seconds, Updates};
 use sooner_engine::{State, Vars};
 use sooner_models::Model;
 use sooner_pipeline::{Pipeline, Position as Place};
@@ -66,6 +66,8 @@ pub(crate) struct Run<'a, 'w> {
     pub(crate) reached_at: Option<Position>,
     pub(crate) last_finite: Option<LossAt>,
     pub(crate) diverged: Option<Divergence>,
+    /// The running estimate of the noise of gradients, from the first one on.
+    pub(crate) noise: Option<NoiseScale>,
     /// Busy seconds of stages in earlier processes.
     pub(crate) stages_before: BTreeMap<String, Seconds>,
     pub(crate) pacer: Pacer,
@@ -111,6 +113,7 @@ impl<'a, 'w> Run<'a, 'w> {
             reached_at: None,
             last_finite: None,
             diverged: None,
+            noise: None,
             stages_before: BTreeMap::new(),
             pacer,
             kept: None,
@@ -159,7 +162,7 @@ impl<'a, 'w> Run<'a, 'w> {
         self.kept = Some(updates);
         self.since_log = SinceLog::starting(&about.position);
         self.stages_before = about.stages;
-        self.last_finite = about.last_finite;
+        (self.last_finite, self.noise) = (about.last_finite, about.noise);
         if about.plan.run.target == plan.run.target {
             self.evaluated = about.evaluated;
             (self.best, self.last, self.reached_at) = (about.best, about.last, about.reached_at);

@@ -3,16 +3,19 @@
 use crate::programs::UpdateOutcome;
 use crate::run::{Machinery, Run, place_after};
 use crate::{Phase, Progress, TrainError};
-use sooner_base::{Epochs, Examples, FreshExamples, Seconds, Updates};
+use sooner_base::{Epochs, Examples, FreshExamples, NoiseScale, Seconds, Updates};
 use sooner_engine::Role;
 use sooner_record::{
-    Ceiling, CheckpointAbout, Evaluation, Line, Metrics, Position, Progress as ProgressLine, Status, Summary,
+    Ceiling, CheckpointAbout, Evaluation, GradientNoise, Line, Metrics, Position, Progress as ProgressLine, Status, Summary,
     TensorRef, WeightsAbout, write_weights,
 };
 use std::collections::BTreeMap;
 
 /// Seconds of the training clock between two progress lines of a record.
 const PROGRESS_SECONDS: f64 = 1.0;
+
+/// The share of the averages of signal and noise that each estimate leaves: they go over about 100 of them.
+const NOISE_DECAY: f64 = 0.99;
 
 /// How tensors lie in weight files; in their metadata.
 pub const LAYOUTS: &str = "row-major f32; images [N, H, W, C]; convolution weights [KH, KW, C, K]; linear weights [I, O], \
@@ -42,6 +45,9 @@ impl Run<'_, '_> {
         learning_rate: f64,
         now: bool,
     ) -> Result<(), TrainError> {
+        if let Some(pair) = outcome.noise {
+            self.noise.get_or_insert(NoiseScale::new(NOISE_DECAY)).push(pair);
+        }
         let at = self.position();
         self.since_log.updates += 1;
         self.since_log.loss += outcome.loss;
@@ -53,6 +59,7 @@ impl Run<'_, '_> {
                 loss: self.since_log.loss / self.since_log.updates as f64,
                 learning_rate,
                 examples_per_second: examples as f64 / seconds,
+                gradient: self.noise.as_ref().and_then(GradientNoise::of),
             };
             self.writer.append(&Line::Progress(line))?;
             self.since_log = SinceLog::starting(&at);
@@ -118,6 +125,7 @@ impl Run<'_, '_> {
             last: self.last,
             reached_at: self.reached_at,
             last_finite: self.last_finite,
+            noise: self.noise,
         };
         let tensors = tensors(m, |_| true);
         Ok(self.writer.checkpoint(&about, &tensors)?)
@@ -167,6 +175,7 @@ impl Run<'_, '_> {
                 seconds_at_peak,
                 share: seconds_at_peak.0 / training,
             },
+            gradient: self.noise.as_ref().and_then(GradientNoise::of),
             record: Some(self.writer.folder().display().to_string()),
         };
         self.writer.append(&Line::End(Box::new(summary.clone())))?;

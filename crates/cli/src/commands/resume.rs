@@ -12,7 +12,7 @@ use sooner_record::{
     Change, Checkpoint, CheckpointAbout, Line, Log, Resumed, RunReader, RunWriter, Status, Summary,
     WEIGHTS_FILE,
 };
-use sooner_train::{MAY_CHANGE, ResumeError, Start, TrainError, check_resumable};
+use sooner_train::{MAY_CHANGE, PARTS, ResumeError, Start, TrainError, check_resumable};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -84,7 +84,7 @@ fn changes(args: &TrainArgs) -> Result<Vec<Setting>, anyhow::Error> {
     refuse("--init", path(&args.init))?;
     refuse("--out", path(&args.out))?;
     let mut settings = args.plan.set.iter().map(|s| Setting::parse(s)).collect::<Result<Vec<_>, _>>()?;
-    if let Some(other) = settings.iter().find(|s| !MAY_CHANGE.contains(&s.key.as_str())) {
+    if let Some(other) = settings.iter().find(|s| !MAY_CHANGE.contains(&&*s.key) && !PARTS.contains(&&*s.key)) {
         return Err(not_with_resume("--set", &format!("{}={}", other.key, other.value)).into());
     }
     if let Some(target) = &args.target {
@@ -96,6 +96,9 @@ fn changes(args: &TrainArgs) -> Result<Vec<Setting>, anyhow::Error> {
     }
     if let Some(threads) = args.plan.threads {
         settings.push(Setting::option("--threads", "run.threads", &threads.to_string()));
+    }
+    if let Some(replicas) = args.plan.replicas {
+        settings.push(Setting::option("--replicas", "run.replicas", &replicas.to_string()));
     }
     Ok(settings)
 }
@@ -112,7 +115,8 @@ fn not_with_resume(option: &str, given: &str) -> Failure {
         "the run's own plan decides this",
         &format!("{option} {given}"),
         [
-            "with --resume only --target, --epochs, --threads, --set pipeline.threads=N and --json",
+            "with --resume only --target, --epochs, --threads, --replicas (with --set run.accumulate=N, so that batches \
+             have as many parts), --set pipeline.threads=N, --set run.noise_scale=N and --json",
             option,
             hint,
         ],
