@@ -62,7 +62,8 @@ pub(crate) fn closing(s: &Summary) -> String {
         format!("  {name:<9} {}", wrapped(text))
     }));
     if let Some(gradient) = &s.gradient {
-        let scale = gradient.scale.map_or("not known yet".to_string(), |scale| format!("{scale:.0} examples"));
+        let scale =
+            gradient.scale.map_or("not known yet".to_string(), |scale| format!("{scale:.0} examples"));
         lines.push(format!(
             "  gradient  noise scale {scale} (noise {:.3e} over signal {:.3e})",
             gradient.noise, gradient.signal

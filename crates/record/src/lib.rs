@@ -27,6 +27,8 @@ pub use store::{
     Ask, Draw, Hold, Lease, MemoryStore, Outcome, STUDY_FORMAT, SqliteStore, Store, StoredStudy, StoredTrial,
     StudyExport, StudyPoint, TrialEvaluation, TrialState, Values, check_store,
 };
-pub use summary::{Ceiling, Divergence, GradientNoise, LossAt, Metrics, Position, Status, Summary, TimeSplit};
+pub use summary::{
+    Ceiling, Divergence, GradientNoise, LossAt, Metrics, Position, Status, Summary, TimeSplit,
+};
 pub use weights::{Tensor, TensorRef, WEIGHTS_FORMAT, Weights, WeightsAbout, write_tensors, write_weights};
 pub use writer::RunWriter;

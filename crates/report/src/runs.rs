@@ -77,7 +77,9 @@ fn summaries(runs: &[RunReader]) -> String {
                 number(s.examples_per_second),
                 format!("{:.0} %", 100.0 * s.ceiling.share),
                 format!("{} s", number(s.ceiling.seconds_at_peak.0)),
-                s.gradient.and_then(|g| g.scale).map_or(String::new(), |scale| format!("{} examples", number(scale))),
+                s.gradient
+                    .and_then(|g| g.scale)
+                    .map_or(String::new(), |scale| format!("{} examples", number(scale))),
             ]),
             None => cells.extend(["not ended", "", "", "", "", "", "", "", ""].map(String::from)),
         }
@@ -195,7 +197,9 @@ fn losses(runs: &[RunReader]) -> Option<Figure> {
 fn noise(runs: &[RunReader]) -> Option<Figure> {
     let note = "Noise over signal of the gradient: the batch size at which they are equal. Signal and noise are each \
                 averaged over the last 100 estimates or so.";
-    known_progress_figure(runs, ["noise_scale", "Gradient noise scale", "examples", note], |p| p.gradient?.scale)
+    known_progress_figure(runs, ["noise_scale", "Gradient noise scale", "examples", note], |p| {
+        p.gradient?.scale
+    })
 }
 
 fn speed(runs: &[RunReader]) -> Option<Figure> {

@@ -42,12 +42,12 @@ pub use echo::{
 };
 pub use error::{Fault, StudyError};
 pub use interval::{Bootstrap, Interval, Reach};
-pub use sooner_base::{NoisePair, NoiseScale, SquaredNorm, noise_pair};
 pub use rates::{BestRate, RateRule, best_rates, effective_rate};
 pub use repeats::{EchoPlace, PlaceAdvice, RepeatValue, advise};
 pub use scaling::{
     Bend, CurvePoint, Regimes, Scaling, ScalingIntervals, fit_scaling, perfect_scaling, regimes,
     scaling_intervals,
 };
+pub use sooner_base::{NoisePair, NoiseScale, SquaredNorm, noise_pair};
 pub use target::{Best, Operator, Target, ToTarget, first_complete, to_target};
 pub use trial::{Measure, Progress, Series, Status, Trial};

@@ -6,8 +6,8 @@ use crate::{Phase, Progress, TrainError};
 use sooner_base::{Epochs, Examples, FreshExamples, NoiseScale, Seconds, Updates};
 use sooner_engine::Role;
 use sooner_record::{
-    Ceiling, CheckpointAbout, Evaluation, GradientNoise, Line, Metrics, Position, Progress as ProgressLine, Status, Summary,
-    TensorRef, WeightsAbout, write_weights,
+    Ceiling, CheckpointAbout, Evaluation, GradientNoise, Line, Metrics, Position, Progress as ProgressLine,
+    Status, Summary, TensorRef, WeightsAbout, write_weights,
 };
 use std::collections::BTreeMap;
 

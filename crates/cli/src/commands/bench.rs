@@ -2,6 +2,7 @@
 
 use super::roofline::{Ceilings, OpReport, table, time_operations};
 use crate::args::BenchArgs;
+use crate::commands::train::parts;
 use crate::machine::Engine;
 use crate::{machine, settle};
 use serde::Serialize;
@@ -47,10 +48,11 @@ pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
         println!("{}", serde_json::to_string(&report)?);
     } else {
         println!(
-            "{}: batch {}, {} threads, {}: {:.1} examples/s, {:.1} GFLOP/s, {:.0} % of the peak of {:.0} GFLOP/s \
+            "{}: batch {}{}, {} threads, {}: {:.1} examples/s, {:.1} GFLOP/s, {:.0} % of the peak of {:.0} GFLOP/s \
              (median of {} updates), {:.0} MiB",
             report.workload,
             report.batch,
+            parts(&plan.run),
             report.threads,
             report.kernels,
             report.examples_per_second,

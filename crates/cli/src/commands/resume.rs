@@ -84,7 +84,8 @@ fn changes(args: &TrainArgs) -> Result<Vec<Setting>, anyhow::Error> {
     refuse("--init", path(&args.init))?;
     refuse("--out", path(&args.out))?;
     let mut settings = args.plan.set.iter().map(|s| Setting::parse(s)).collect::<Result<Vec<_>, _>>()?;
-    if let Some(other) = settings.iter().find(|s| !MAY_CHANGE.contains(&&*s.key) && !PARTS.contains(&&*s.key)) {
+    if let Some(other) = settings.iter().find(|s| !MAY_CHANGE.contains(&&*s.key) && !PARTS.contains(&&*s.key))
+    {
         return Err(not_with_resume("--set", &format!("{}={}", other.key, other.value)).into());
     }
     if let Some(target) = &args.target {

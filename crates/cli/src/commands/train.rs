@@ -11,6 +11,7 @@ use crate::shorten::{Told, advice};
 use anyhow::Context;
 use sooner_engine::native::Kernels;
 use sooner_plan::Plan;
+use sooner_plan::RunPlan;
 use sooner_record::{RunWriter, Status, Summary};
 use sooner_train::{Checkpoints, Start, Stopwatch, train};
 use std::path::{Path, PathBuf};
@@ -107,11 +108,22 @@ pub(crate) fn unused_folder(name: &str) -> PathBuf {
     std::iter::once(base).chain(numbered).find(|f| !f.exists()).expect("some number is free")
 }
 
+/// How batches are cut; nothing if they are not.
+pub(crate) fn parts(run: &RunPlan) -> String {
+    match (run.replicas, run.accumulate) {
+        (1, 1) => String::new(),
+        (replicas, 1) => format!(" in {replicas} replicas"),
+        (1, accumulate) => format!(" in {accumulate} parts, one after the other"),
+        (replicas, accumulate) => format!(" in {} parts on {replicas} replicas", replicas * accumulate),
+    }
+}
+
 fn opening(ready: &Ready) -> String {
     let Ready { plan, engine, peak_gflops, .. } = ready;
     let target = plan.run.target.as_deref().unwrap_or("the end of its schedule");
+    let parts = parts(&plan.run);
     format!(
-        "{}: to {target}, at most {} epochs of batch {}, on {} threads ({}, peak {peak_gflops:.0} GFLOP/s)",
+        "{}: to {target}, at most {} epochs of batch {}{parts}, on {} threads ({}, peak {peak_gflops:.0} GFLOP/s)",
         plan.name,
         plan.run.epochs,
         plan.batch_size(),

@@ -73,14 +73,24 @@ fn check_parts(plan: &Plan) -> Result<(), PlanError> {
     let key = if run.accumulate > 1 { "run.accumulate" } else { "run.replicas" };
     if parts > batch {
         let expected = format!("replicas times accumulate to be at most the {batch} examples of a batch");
-        return Err(PlanError::value(key, &expected, parts, "make the batch larger, or cut it into fewer parts"));
+        return Err(PlanError::value(
+            key,
+            &expected,
+            parts,
+            "make the batch larger, or cut it into fewer parts",
+        ));
     }
     if let Some(group) = plan.model.ghost_group().filter(|group| parts > batch.div_ceil(*group)) {
         let groups = batch.div_ceil(group);
         let expected = format!(
             "replicas times accumulate to be at most the {groups} groups of {group} examples that normalisation keeps together"
         );
-        return Err(PlanError::value(key, &expected, parts, "make the groups smaller, or cut the batch into fewer parts"));
+        return Err(PlanError::value(
+            key,
+            &expected,
+            parts,
+            "make the groups smaller, or cut the batch into fewer parts",
+        ));
     }
     match run.noise_scale {
         Some(0) => Err(PlanError::value("run.noise_scale", "at least 1 update between estimates", 0, "")),
