@@ -257,6 +257,7 @@ fn full_plans() -> Vec<Plan> {
         except: vec!["head".into()],
         crc32: Some("0123abcd".into()),
     });
+    (base.run.replicas, base.run.accumulate, base.run.noise_scale) = (2, 3, Some(5));
     let models = full_models();
     let schedules = [
         SchedulePlan::Constant { learning_rate: 0.1 },

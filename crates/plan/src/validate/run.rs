@@ -1,6 +1,6 @@
 //! The run section, and what it asks of the data.
 
-use super::{number, threads};
+use super::{MOST_THREADS, number, threads};
 use crate::{DataFacts, EvaluatePlan, GuardPlan, InitPlan, Plan, PlanError, Split};
 
 /// After the stages have been checked: a run's length is counted in batches.
@@ -65,7 +65,14 @@ pub(crate) fn check(plan: &Plan, facts: &DataFacts) -> Result<(), PlanError> {
 
 fn check_parts(plan: &Plan) -> Result<(), PlanError> {
     let run = &plan.run;
-    threads("run.replicas", run.replicas, 1)?;
+    if !(1..=MOST_THREADS).contains(&run.replicas) {
+        return Err(PlanError::value(
+            "run.replicas",
+            &format!("1 to {MOST_THREADS} replicas"),
+            run.replicas,
+            "",
+        ));
+    }
     if run.accumulate == 0 {
         return Err(PlanError::value("run.accumulate", "at least 1 part", 0, ""));
     }

@@ -478,3 +478,45 @@ fn models() {
         "model.kind=resnet32 & model.blocks=3 & model.norm.statistics.ghost=32 & model.norm.rate=0.5",
     ]));
 }
+
+#[test]
+fn parts_of_batches() {
+    let ghost =
+        "model={kind=\"resnet9\", channels=[1, 2, 3, 4], logit_scale=0.5, norm={statistics={ghost=16}}}";
+    expect![[r#"
+        run.replicas=2
+            accepted
+        run.replicas=0
+            run.replicas: value cannot be used: expected 1 to 1024 replicas, found 0
+        run.replicas=99999
+            run.replicas: value cannot be used: expected 1 to 1024 replicas, found 99999
+        run.accumulate=0
+            run.accumulate: value cannot be used: expected at least 1 part, found 0
+        run.accumulate=2 & run.noise_scale=10
+            accepted
+        run.noise_scale=10
+            run.noise_scale: value cannot be used: expected batches that are cut into at least two parts, found one part
+            hint: set run.replicas or run.accumulate to 2 or more: the estimate compares parts with the whole
+        run.replicas=2 & run.noise_scale=0
+            run.noise_scale: value cannot be used: expected at least 1 update between estimates, found 0
+        run.replicas=4 & run.accumulate=40
+            run.accumulate: value cannot be used: expected replicas times accumulate to be at most the 64 examples of a batch, found 160
+            hint: make the batch larger, or cut it into fewer parts
+        model={kind="resnet9", channels=[1, 2, 3, 4], logit_scale=0.5, norm={statistics={ghost=16}}} & pipeline.stages.batch=64 & run.replicas=2 & run.accumulate=2
+            accepted
+        model={kind="resnet9", channels=[1, 2, 3, 4], logit_scale=0.5, norm={statistics={ghost=16}}} & pipeline.stages.batch=64 & run.replicas=5
+            run.replicas: value cannot be used: expected replicas times accumulate to be at most the 4 groups of 16 examples that normalisation keeps together, found 5
+            hint: make the groups smaller, or cut the batch into fewer parts
+    "#]].assert_eq(&complaints(&[
+        "run.replicas=2",
+        "run.replicas=0",
+        "run.replicas=99999",
+        "run.accumulate=0",
+        "run.accumulate=2 & run.noise_scale=10",
+        "run.noise_scale=10",
+        "run.replicas=2 & run.noise_scale=0",
+        "run.replicas=4 & run.accumulate=40",
+        &format!("{ghost} & pipeline.stages.batch=64 & run.replicas=2 & run.accumulate=2"),
+        &format!("{ghost} & pipeline.stages.batch=64 & run.replicas=5"),
+    ]));
+}
