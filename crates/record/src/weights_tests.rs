@@ -153,7 +153,7 @@ fn what_does_not_match() {
         DIR/weights.safetensors: tensor `head.weight` should have shape [3, 2] and has [2, 3]
         DIR/weights.safetensors: tensor `body.scale` should hold F32 and holds I32
         DIR/weights.safetensors has format sooner-weights-2; this version reads up to sooner-weights-1: use a newer sooner
-        DIR/weights.safetensors: metadata `model`: line 1, column 8, `kind`: unknown word: expected softmax, fully-connected, simple-cnn, resnet8 or resnet9, found "softman"
+        DIR/weights.safetensors: metadata `model`: line 1, column 8, `kind`: unknown word: expected softmax, fully-connected, simple-cnn, resnet8, resnet9, backbone, dawn-resnet18, resnet32, resnet50, vgg11 or airbench, found "softman"
         hint: did you mean "softmax"?
         DIR/weights.safetensors is no safetensors file: its metadata has no `layouts`
         DIR/weights.safetensors is no safetensors file: it does not begin with a header

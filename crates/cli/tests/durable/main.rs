@@ -10,6 +10,5 @@ mod damage;
 mod divergence;
 mod init;
 mod kill;
-mod parts;
 mod rerun;
 mod signal;
