@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 /// When a child kills itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Moment {
+pub(crate) enum Moment {
     /// After this update and its evaluation, before a checkpoint that may be due.
     After(u64),
     /// Before this batch, from 0, of the evaluation that is due after this update.
@@ -160,7 +160,7 @@ fn child() {
 }
 
 /// A child that trains and dies at the moment; with a checkpoint every so many updates.
-fn killed(folder: &Path, plan: &Plan, every: u64, moment: Moment) {
+pub(crate) fn killed(folder: &Path, plan: &Plan, every: u64, moment: Moment) {
     let output = Command::new(std::env::current_exe().expect("this test"))
         .args(["kill::child", "--exact", "--nocapture"])
         .env(FOLDER, folder)

@@ -10,5 +10,6 @@ mod damage;
 mod divergence;
 mod init;
 mod kill;
+mod parts;
 mod rerun;
 mod signal;
