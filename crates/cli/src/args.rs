@@ -138,6 +138,10 @@ pub(crate) struct TrainArgs {
     /// With --init: variables whose names begin like this keep the network's own initial values; may be repeated
     #[arg(long, value_name = "PREFIX", requires = "init")]
     pub(crate) init_except: Vec<String>,
+    /// With echo = "auto", repeat what this record's run repeated, and when, instead of what time asks for; without
+    /// WORKLOAD by the record's own plan
+    #[arg(long, value_name = "RECORD", conflicts_with = "resume")]
+    pub(crate) replay: Option<PathBuf>,
     /// Go on with the run of this record; --target, --epochs (its end alone), --threads, --replicas (if
     /// replicas times accumulate stays), --set run.noise_scale and --set pipeline.threads may
     /// change with it

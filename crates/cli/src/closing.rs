@@ -56,6 +56,7 @@ pub(crate) fn closing(s: &Summary) -> String {
         s.ceiling.peak_gflops,
         duration(s.ceiling.seconds_at_peak.0)
     ));
+    lines.extend(data(s));
     let advice = crate::shorten::advice(s);
     lines.extend(advice.iter().enumerate().map(|(k, text)| {
         let name = if k == 0 { "shorter" } else { "" };
@@ -88,6 +89,31 @@ fn wrapped(text: &str) -> String {
         }
     }
     rows.join("\n            ")
+}
+
+/// What to know of the data, where there is something.
+fn data(s: &Summary) -> Vec<String> {
+    let mut lines = Vec::new();
+    let report = &s.data;
+    if let Some(hash) = &report.class_hash {
+        let examples = report.example_hash.as_deref().unwrap_or("unknown");
+        lines.push(format!("  data      class list {hash}, training examples {examples}"));
+    }
+    let used = s.position.examples.0;
+    if let Some(duplicates) = report.duplicates.filter(|_| used > 0) {
+        let fresh = s.position.fresh_examples.0;
+        lines.push(format!(
+            "  echo      {fresh} fresh examples used {:.2} times each; {:.1} % of a batch show what another of it shows",
+            used as f64 / fresh.max(1) as f64,
+            100.0 * duplicates.0 as f64 / used as f64
+        ));
+    }
+    lines.extend(report.notes.iter().map(|note| format!("  note      {}", wrapped(note))));
+    if let Some(first) = report.bad.first() {
+        let n = report.bad.len();
+        lines.push(format!("  left out  {n} bad examples, the first {} ({})", first.place, first.reason));
+    }
+    lines
 }
 
 fn diverged(s: &Summary) -> String {

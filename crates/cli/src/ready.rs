@@ -9,8 +9,8 @@ use sooner_engine::native::Kernels;
 use sooner_models::Model;
 use sooner_pipeline::{Pipeline, Splits};
 use sooner_plan::{DataFacts, InitPlan, Plan};
-use sooner_record::{Header, TimeSplit, Weights};
-use sooner_train::{Checkpoints, Job, Start, Stopwatch, start_from};
+use sooner_record::{Header, RunReader, TimeSplit, Weights};
+use sooner_train::{Checkpoints, Job, Start, Stopwatch, data_notes, start_from};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -22,6 +22,8 @@ pub(crate) struct Ready {
     pub(crate) splits: Splits,
     pub(crate) engine: Engine,
     pub(crate) peak_gflops: f64,
+    /// What a person should know of the data and the stages before the run.
+    pub(crate) notes: Vec<String>,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
@@ -43,22 +45,43 @@ impl Ready {
             None => Stopwatch::start(clock.clone()),
             Some((split, preprocess)) => Stopwatch::resume(clock.clone(), &split, preprocess),
         };
-        let splits = sooner_pipeline::load(&plan.data, engine.pool.threads(), clock.as_ref())?;
+        // As typed: of the user's own files the plan so far has only a guess of how many there are.
+        let splits = sooner_pipeline::load(&typed.data, engine.pool.threads(), clock.as_ref())?;
         let facts = settle::facts(&splits);
         // The authors' sets have the expected sizes; the user's own files of the same format may not.
         let plan = if facts == expected { plan } else { typed.resolve(&facts, machine::cores())? };
-        let mut ready = Ready { plan, facts, splits, engine, peak_gflops, clock };
+        let notes = Vec::new();
+        let mut ready = Ready { plan, facts, splits, engine, peak_gflops, notes, clock };
+        ready.notes = data_notes(&ready.splits, &ready.pipeline()?);
         // What cannot be built fails before the record's folder is made.
         settle::check_model(&ready.model()?)?;
         ready.tune()?;
         Ok((ready, watch))
     }
 
+    fn pipeline(&self) -> anyhow::Result<Pipeline> {
+        let Ready { plan, splits, clock, .. } = self;
+        Ok(Pipeline::new(&plan.pipeline, splits.train.clone(), plan.seed, clock.clone())?)
+    }
+
     /// The network that the plan names, for what the pipeline makes of these data.
     pub(crate) fn model(&self) -> anyhow::Result<Model> {
-        let Ready { plan, splits, facts, .. } = self;
-        let pipeline = Pipeline::new(&plan.pipeline, splits.train.clone(), plan.seed, self.clock.clone())?;
-        Ok(Model::new(&plan.model, pipeline.shape(), facts.classes)?.trained_by(plan))
+        Ok(Model::new(&self.plan.model, self.pipeline()?.shape(), self.facts.classes)?.trained_by(&self.plan))
+    }
+
+    /// The schedule of repeats that the plan wants followed; none where it wants none.
+    pub(crate) fn read_replay(&self) -> anyhow::Result<Option<Vec<u32>>> {
+        let Some(folder) = &self.plan.run.replay else { return Ok(None) };
+        let record = RunReader::open(Path::new(folder))?;
+        let schedule = record.log.last_update().and_then(|last| record.log.fresh(last));
+        schedule.map(Some).ok_or_else(|| {
+            let fields = [
+                "a record of a run with echo = \"auto\"",
+                "no schedule of fresh examples in its run.jsonl",
+                "runs without \"auto\" are the same every time: train them again without --replay",
+            ];
+            Failure::world("there is no schedule to follow", folder, fields).into()
+        })
     }
 
     /// Reads the weights that the plan starts from, if it names any, and writes their sum into the plan, so that it

@@ -6,7 +6,7 @@ use crate::machine;
 use sooner_models::{DEFAULT_WORKLOAD, Model, Workload, workload, workloads};
 use sooner_pipeline::Splits;
 use sooner_plan::{DataFacts, Plan, Setting};
-use sooner_record::WEIGHTS_FILE;
+use sooner_record::{RunReader, WEIGHTS_FILE};
 use std::path::Path;
 
 /// The built-in workload of this name, or an error that names the nearest.
@@ -25,7 +25,7 @@ pub(crate) fn builtin(name: &str) -> Result<&'static Workload, Failure> {
 /// The plan that a command works on, before it is resolved.
 pub(crate) fn plan(args: &PlanArgs, more: &[Setting]) -> anyhow::Result<Plan> {
     let name = args.workload.as_deref().unwrap_or(DEFAULT_WORKLOAD);
-    let mut plan = if name.ends_with(".toml") {
+    let plan = if name.ends_with(".toml") {
         let text = std::fs::read_to_string(name).map_err(|error| {
             let hint = "`sooner workloads NAME` prints a plan to start from";
             Failure::world("cannot read the plan file", name, ["a text file", &error.to_string(), hint])
@@ -34,6 +34,11 @@ pub(crate) fn plan(args: &PlanArgs, more: &[Setting]) -> anyhow::Result<Plan> {
     } else {
         Plan::parse(builtin(name)?.toml)?
     };
+    with_settings(plan, args, more)
+}
+
+/// A plan with what else was typed.
+fn with_settings(mut plan: Plan, args: &PlanArgs, more: &[Setting]) -> anyhow::Result<Plan> {
     let mut settings = args.set.iter().map(|s| Setting::parse(s)).collect::<Result<Vec<_>, _>>()?;
     if let Some(folder) = &args.data {
         settings.push(Setting::option("--data", "data.path", &quoted(&absolute(folder))));
@@ -70,6 +75,18 @@ pub(crate) fn train_plan(args: &TrainArgs) -> anyhow::Result<Plan> {
     if !args.init_except.is_empty() {
         let list = args.init_except.iter().map(|prefix| quoted(prefix)).collect::<Vec<_>>().join(", ");
         more.push(Setting::option("--init-except", "run.init.except", &format!("[{list}]")));
+    }
+    // To do what a record's run did asks for its plan.
+    let base = match (&args.replay, &args.plan.workload) {
+        (Some(record), None) => Some(RunReader::open_started(record)?.plan),
+        _ => None,
+    };
+    let plan = |args: &PlanArgs, more: &[Setting]| match &base {
+        Some(base) => with_settings(base.clone(), args, more),
+        None => plan(args, more),
+    };
+    if let Some(record) = &args.replay {
+        more.push(Setting::option("--replay", "run.replay", &quoted(&absolute(record))));
     }
     let Some(epochs) = args.epochs else { return plan(&args.plan, &more) };
     // Stretching moves the schedule's horizon along with it; said here, before that is found wrong for it.

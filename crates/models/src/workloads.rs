@@ -59,6 +59,7 @@ workloads! {
     "cifar10-airbench94": "Jordan (2024), to 94 %",
     "cifar10-airbench95": "wider, to 95 %",
     "cifar10-airbench96": "wider and deeper, to 96 %",
+    "flowers-resnet": "ResNet-8 on 64x64 crops, an image folder",
     "flowers-resnet50": "He et al. (2015), 224 px, an image folder",
 }
 

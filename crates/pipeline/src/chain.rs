@@ -174,6 +174,11 @@ impl Chain {
         }
     }
 
+    /// The same stages where nothing is repeated.
+    pub(crate) fn whole(&self) -> Chain {
+        Chain { shared: self.bytes.len(), ..self.clone() }
+    }
+
     /// Turns what the fused write would do into byte stages. False if covered features cannot become bytes.
     fn flush(&mut self) -> bool {
         if self.covers.iter().any(|(_, fill)| *fill == Fill::Zero)

@@ -1,5 +1,6 @@
 //! What a pipeline's threads share beside the data: a clock that can be stopped, and what each stage did by it.
 
+use crate::Source;
 use sooner_base::{Clock, Seconds, StageStats};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -60,6 +61,8 @@ pub(crate) struct Control {
     stop: Mutex<Stop>,
     changed: Condvar,
     stats: Mutex<[StageStats; 5]>,
+    /// What is read, which may fetch ahead by itself.
+    source: Option<Arc<dyn Source>>,
 }
 
 /// When the clock stands still.
@@ -75,9 +78,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Control {
-    pub(crate) fn new(clock: Arc<dyn Clock>) -> Control {
+    pub(crate) fn new(clock: Arc<dyn Clock>, source: Option<Arc<dyn Source>>) -> Control {
         Control {
             clock,
+            source,
             #[cfg(test)]
             witness: None,
             paused: AtomicBool::new(false),
@@ -115,6 +119,7 @@ impl Control {
         let mut stop = lock(&self.stop);
         stop.since.get_or_insert(self.clock.now());
         self.paused.store(true, Ordering::Release);
+        self.source.iter().for_each(|source| source.hold_up(true));
     }
 
     /// Lets them go on.
@@ -124,6 +129,7 @@ impl Control {
             stop.total += self.clock.now() - since;
             self.paused.store(false, Ordering::Release);
             self.changed.notify_all();
+            self.source.iter().for_each(|source| source.hold_up(false));
         }
     }
 
@@ -148,6 +154,11 @@ impl Control {
         if let Some(witness) = &self.witness {
             witness.close();
         }
+    }
+
+    /// Lets the source go on, also in a pause: a thread that waits for it could not see that nobody wants it any more.
+    pub(crate) fn release_source(&self) {
+        self.source.iter().for_each(|source| source.hold_up(false));
     }
 
     /// Books a share of work on one stage.
@@ -178,7 +189,7 @@ mod tests {
     #[test]
     fn the_clock_stands_still_while_paused() {
         let clock = Arc::new(ManualClock::default());
-        let control = Control::new(clock.clone());
+        let control = Control::new(clock.clone(), None);
         let mut now = Vec::new();
         let mut after = |act: &dyn Fn(&Control)| {
             act(&control);
@@ -195,7 +206,7 @@ mod tests {
 
     #[test]
     fn cancelling_ends_a_pause_for_its_stream_only() {
-        let control = Control::new(Arc::new(ManualClock::default()));
+        let control = Control::new(Arc::new(ManualClock::default()), None);
         let (cancelled, other) = (AtomicBool::new(false), AtomicBool::new(false));
         control.pause();
         std::thread::scope(|scope| {

@@ -5,7 +5,7 @@ use crate::fill::write_slice;
 use crate::items::{Item, Scratch};
 use crate::recipe::Recipe;
 use crate::{Dataset, Image, PipelineError};
-use sooner_base::{Batch, Origin, Seed, Shape};
+use sooner_base::{Batch, Bytes, Origin, Seed, Shape};
 use sooner_plan::PipelinePlan;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -18,6 +18,9 @@ pub struct Evaluation {
     next: u64,
     batch: Batch,
     scratch: Scratch,
+    /// Examples as the first pass made them, which every later one uses again, while there is room.
+    kept: Vec<Option<Arc<Item>>>,
+    room: u64,
 }
 
 impl Evaluation {
@@ -25,10 +28,16 @@ impl Evaluation {
     pub fn new(plan: &PipelinePlan, data: Arc<Dataset>, batch: usize) -> Result<Evaluation, PipelineError> {
         // The seed decides nothing here: there is no order and no choice to draw.
         let recipe = Recipe::new(plan, data.clone(), Seed(0))?;
-        Evaluation::of(&recipe, data, batch)
+        Evaluation::of(&recipe, data, batch, plan.budget_bytes()?)
     }
 
-    pub(crate) fn of(recipe: &Recipe, data: Arc<Dataset>, batch: usize) -> Result<Evaluation, PipelineError> {
+    /// `room` is for what is read and decoded once for all passes.
+    pub(crate) fn of(
+        recipe: &Recipe,
+        data: Arc<Dataset>,
+        batch: usize,
+        room: Bytes,
+    ) -> Result<Evaluation, PipelineError> {
         if data.shape() != recipe.data().shape() {
             return Err(PipelineError::Arrays {
                 name: format!("{} ({})", data.info().name, data.info().split),
@@ -40,12 +49,10 @@ impl Evaluation {
         let [h, w, c] = recipe.shape();
         let shape = Shape::from([0, h, w, c]);
         let buffer = Batch::empty(shape);
-        Ok(Evaluation {
-            recipe: recipe.still(data, batch),
-            next: 0,
-            batch: buffer,
-            scratch: Scratch::default(),
-        })
+        let examples = data.len();
+        let recipe = recipe.still(data, batch);
+        let kept = if recipe.is_direct() { Vec::new() } else { vec![None; examples] };
+        Ok(Evaluation { recipe, next: 0, batch: buffer, scratch: Scratch::default(), kept, room: room.0 })
     }
 
     /// Height, width and channels of every example in a batch.
@@ -83,6 +90,11 @@ impl Evaluation {
         self.scratch.items.clear();
         self.scratch.bases.clear();
         for origin in &self.batch.origins {
+            self.scratch.bases.push(0);
+            if let Some(item) = &self.kept[origin.index as usize] {
+                self.scratch.items.push(item.clone());
+                continue;
+            }
             let mut image = Image::default();
             let label = match data.source() {
                 None => {
@@ -96,8 +108,14 @@ impl Evaluation {
                 }
             };
             chain.run(0..chain.shared(), None, &mut image, &mut self.scratch.chain);
-            self.scratch.items.push(Arc::new(Item { image, label, index: origin.index, base: 0 }));
-            self.scratch.bases.push(0);
+            image.pixels.shrink_to_fit();
+            let size = image.pixels.len() as u64;
+            let item = Arc::new(Item { image, label, index: origin.index, base: 0 });
+            if size <= self.room {
+                self.room -= size;
+                self.kept[origin.index as usize] = Some(item.clone());
+            }
+            self.scratch.items.push(item);
         }
         Ok(())
     }

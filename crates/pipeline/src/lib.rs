@@ -48,6 +48,7 @@ pub use source::{
     Shards, TextWindows, Throttled, find_own, load, pack,
 };
 pub use source::{peek, published};
+pub use stages::Mixing;
 pub use stream::Stream;
 
 #[cfg(test)]

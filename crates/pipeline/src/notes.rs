@@ -2,7 +2,8 @@
 
 use crate::Dataset;
 use crate::chain::Chain;
-use sooner_plan::{EchoFactor, PipelinePlan, StagePlan};
+use crate::stages::Mixing;
+use sooner_plan::{EchoFactor, PipelinePlan, ShuffleKind, StagePlan};
 
 /// A remark on one stage of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,4 +52,29 @@ pub(crate) fn of(plan: &PipelinePlan, data: &Dataset, chain: &Chain, mixed: Opti
         );
     }
     notes
+}
+
+/// Remarks on a shuffle stage: what became of it over data that can only be read from front to back (second), and how
+/// well its buffer mixes.
+pub(crate) fn of_shuffle(
+    position: usize,
+    (kind, sequential): (ShuffleKind, bool),
+    mixing: Option<&Mixing>,
+) -> Vec<Note> {
+    let mut texts = Vec::new();
+    if sequential && kind == ShuffleKind::Epoch {
+        texts.push(format!(
+            "these shards are read from front to back: shards come in a random order, and examples are drawn from a buffer \
+             of {}",
+            ShuffleKind::BUFFER
+        ));
+    }
+    if let Some(mixing) = mixing.filter(|mixing| mixing.is_poor()) {
+        texts.push(format!(
+            "labels come in runs: a mean of {:.1} examples of one class follow each other behind a buffer of {}, and {:.1} \
+             would in random order; pack the shards in shuffled order (`sooner data pack`), or take a larger buffer",
+            mixing.mean_run, mixing.buffer, mixing.mean_run_shuffled
+        ));
+    }
+    texts.into_iter().map(|text| Note { position, stage: "shuffle", text }).collect()
 }

@@ -8,6 +8,7 @@ use crate::fill::Duplicates;
 use crate::items::{BadExample, BadList, Kept, Session};
 use crate::notes::Note;
 use crate::recipe::{Position, Recipe, Share};
+use crate::stages::Mixing;
 use crate::store::StoreStats;
 use crate::stream::Stream;
 use crate::{Dataset, PipelineError};
@@ -149,7 +150,7 @@ impl Pipeline {
         let kept =
             (plan.keep == Keep::Memory && !recipe.is_direct()).then(|| Kept::new(recipe.data.len(), kept));
         let shared = Shared {
-            control: Arc::new(Control::new(clock)),
+            control: Arc::new(Control::new(clock, recipe.data().source().cloned())),
             threads: plan.threads,
             budget: plan.budget_bytes()?,
             held_budget: held,
@@ -218,6 +219,11 @@ impl Pipeline {
     /// What should be known about this order of stages: that repeats are equal, or save nothing, or fill a batch.
     pub fn notes(&self) -> &[Note] {
         self.shared.recipe.notes()
+    }
+
+    /// How well a shuffle buffer mixes classes; none without one, or where labels are not known before they are read.
+    pub fn mixing(&self) -> Option<Mixing> {
+        self.shared.recipe.mixing()
     }
 
     /// Examples, and those read afresh, that the stream uses before one place, exactly and without reading anything.
@@ -305,7 +311,7 @@ impl Pipeline {
 
     /// A whole data set in its own order for evaluation, with this pipeline's normalisation and no augmentation.
     pub fn evaluation(&self, data: Arc<Dataset>, batch: usize) -> Result<Evaluation, PipelineError> {
-        Evaluation::of(&self.shared.recipe, data, batch)
+        Evaluation::of(&self.shared.recipe, data, batch, self.shared.budget)
     }
 
     /// What each stage did so far, over all streams and threads, in stream order. Where examples are in memory as the

@@ -4,11 +4,12 @@ use crate::chain::{ByteStage, Chain, Geometry};
 use crate::notes::{self, Note};
 use crate::resample::shorter_to;
 use crate::stages::{
-    Crop, Cutout, Echo, Flip, Jitter, Mix, MixKind, Order, RandomResizedCrop, Spread, table, unit_table,
+    Crop, Cutout, Echo, Flip, Jitter, Mix, MixKind, Mixing, Order, RandomResizedCrop, Spread, table,
+    unit_table,
 };
 use crate::{Dataset, PipelineError};
 use sooner_base::{Batch, Bytes, Examples, FreshExamples, Origin, Purpose, Seed, Shape};
-use sooner_plan::{EchoFactor, OnBad, PipelinePlan, StagePlan};
+use sooner_plan::{EchoFactor, OnBad, PipelinePlan, ShuffleKind, StagePlan};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -57,6 +58,8 @@ pub(crate) struct Recipe {
     pub(crate) most_uses: u32,
     batch: usize,
     shape: [usize; 3],
+    /// How well a shuffle buffer mixes; none without one, or where labels are not known before they are read.
+    mixing: Option<Mixing>,
     notes: Vec<Note>,
 }
 
@@ -138,8 +141,8 @@ impl Recipe {
             };
             let key = seed.key(Purpose::Augment, choosers);
             match stage {
-                StagePlan::Shuffle(sooner_plan::ShuffleKind::Epoch) => {
-                    if shuffled_at.replace(position).is_some() {
+                StagePlan::Shuffle(kind) => {
+                    if shuffled_at.replace((position, *kind)).is_some() {
                         let hint = "remove one of the two".into();
                         return Err(refuse([
                             "examples in their own order".into(),
@@ -264,10 +267,22 @@ impl Recipe {
             });
         };
         chain.finish(unit_table(channels));
-        let mut order = match shuffled_at {
-            Some(_) => Order::shuffled(seed, data.len()),
-            None => Order::sequential(data.len()),
+        // Behind an echo stage a shuffle shuffles repeats.
+        let before_echo = |at: usize| echo.as_ref().is_none_or(|(position, ..)| at < *position);
+        let shards = data.source().and_then(|source| source.shards());
+        let mut order = match (shuffled_at, shards) {
+            (Some((_, ShuffleKind::Epoch)), None) => Order::shuffled(seed, data.len()),
+            (Some((at, kind)), shards) if before_echo(at) => {
+                let size = match kind {
+                    ShuffleKind::Epoch => ShuffleKind::BUFFER,
+                    ShuffleKind::Buffer(size) => size.max(1),
+                };
+                let whole = [data.len() as u64];
+                Order::buffered(seed, shards.unwrap_or(&whole).to_vec(), size)
+            }
+            _ => Order::sequential(data.len()),
         };
+        let mixing = order.mixing(&data);
         let (mut batch_order, mut auto, mut most_uses) = (None, None, 1);
         if let Some((position, plan, batched)) = echo {
             let key = seed.key(Purpose::Echo, 0);
@@ -276,13 +291,18 @@ impl Recipe {
                 EchoFactor::Fixed(factor) => {
                     most_uses = factor.ceil() as u32;
                     // A shuffle behind the echo stage shuffles repeats too, over the whole epoch.
-                    let whole = !batched && shuffled_at.is_some_and(|at| at > position);
+                    let behind = shuffled_at.filter(|(at, _)| !batched && *at > position);
+                    let whole = matches!(behind, Some((_, ShuffleKind::Epoch)));
+                    let buffer = match behind {
+                        Some((_, ShuffleKind::Buffer(size))) => plan.buffer.max(size),
+                        _ => plan.buffer,
+                    };
                     if whole && factor > 1.0 {
                         // The permutation of uses is the shuffle; the items before it are in the data's order.
                         order = Order::sequential(data.len());
                     }
-                    let spread = Spread { buffer: plan.buffer, whole: whole && factor > 1.0 };
-                    let needed = factor > 1.0 || plan.buffer > 1;
+                    let spread = Spread { buffer, whole: whole && factor > 1.0 };
+                    let needed = factor > 1.0 || buffer > 1;
                     if batched && needed {
                         let batches = data.len().div_ceil(batch) as u64;
                         let echo = Echo::new(factor, spread, key, batches);
@@ -293,7 +313,11 @@ impl Recipe {
                 }
             }
         }
-        let notes = notes::of(plan, &data, &chain, mix.as_ref().map(|(_, behind)| *behind));
+        let mut notes = notes::of(plan, &data, &chain, mix.as_ref().map(|(_, behind)| *behind));
+        if let Some((position, kind)) = shuffled_at {
+            let sequential = shards.is_some();
+            notes.extend(notes::of_shuffle(position, (kind, sequential), mixing.as_ref()));
+        }
         Ok(Recipe {
             data,
             order: Arc::new(order),
@@ -306,6 +330,7 @@ impl Recipe {
             most_uses,
             batch,
             shape: [h, w, c],
+            mixing,
             notes,
         })
     }
@@ -314,7 +339,9 @@ impl Recipe {
     pub(crate) fn still(&self, data: Arc<Dataset>, batch: usize) -> Recipe {
         let order = Arc::new(Order::sequential(data.len()));
         let (batch_order, mix, share) = (None, None, Share::WHOLE);
-        Recipe { data, order, batch_order, batch, auto: None, mix, share, most_uses: 1, ..self.clone() }
+        // There are no repeats, so that all of an example's byte stages are shared.
+        let chain = self.chain.whole();
+        Recipe { data, order, batch_order, batch, auto: None, chain, mix, share, most_uses: 1, ..self.clone() }
     }
 
     /// Height, width and channels of every example that comes out.
@@ -335,6 +362,11 @@ impl Recipe {
     /// The data set that is read.
     pub(crate) fn data(&self) -> &Arc<Dataset> {
         &self.data
+    }
+
+    /// How well a shuffle buffer mixes classes.
+    pub(crate) fn mixing(&self) -> Option<Mixing> {
+        self.mixing
     }
 
     /// What should be known about this order of stages.

@@ -20,16 +20,57 @@ pub(crate) struct Resampler {
     spans: Vec<(usize, usize)>,
 }
 
+/// One axis of a scaling: what is looked at, and what becomes of it.
+#[derive(Debug, Clone, Copy)]
+struct Axis {
+    /// The pixels that may count: from the first to before the second.
+    within: [usize; 2],
+    /// Where the part that is scaled begins, and how long it is.
+    start: f64,
+    length: f64,
+    /// Pixels that it becomes.
+    to: usize,
+}
+
 impl Resampler {
-    /// Scales a box of `image` to [height, width] into `out`. Panics if the box is empty or not inside.
+    /// Scales a box of `image` to [height, width] into `out`; what lies outside the box does not count. Panics if the box
+    /// is empty or not inside.
     pub(crate) fn scale(&mut self, image: &Image, area: Area, [height, width]: [usize; 2], out: &mut Image) {
+        let axis = |at: usize, length: usize, to: usize| Axis {
+            within: [at, at + length],
+            start: at as f64,
+            length: length as f64,
+            to,
+        };
+        self.run(image, [axis(area.top, area.height, height), axis(area.left, area.width, width)], out);
+    }
+
+    /// Scales an image until it just covers a square of `side`, and keeps the middle of it; writes [side, side, C].
+    pub(crate) fn cover(&mut self, image: &Image, side: usize, out: &mut Image) {
+        let [h, w, _] = image.shape;
+        let short = h.min(w) as f64;
+        let axis = |from: usize| Axis {
+            within: [0, from],
+            start: (from as f64 - short) / 2.0,
+            length: short,
+            to: side,
+        };
+        self.run(image, [axis(h), axis(w)], out);
+    }
+
+    fn run(&mut self, image: &Image, [down, across]: [Axis; 2], out: &mut Image) {
         let [_, w, c] = image.shape;
-        // Across: [area.height, width, C] sums in f32.
-        self.axis(area.width, width);
+        let (height, width) = (down.to, across.to);
+        self.weigh(down);
+        let rows = self.spans.iter().fold([usize::MAX, 0], |[low, high], &(first, len)| {
+            [low.min(first), high.max(first + len)]
+        });
+        // Across: sums in f32 of the rows that count, [rows, width, C].
+        self.weigh(across);
         self.rows.clear();
-        self.rows.resize(area.height * width * c, 0.0);
+        self.rows.resize((rows[1] - rows[0]) * width * c, 0.0);
         for (y, row) in self.rows.chunks_exact_mut(width * c).enumerate() {
-            let pixels = &image.pixels[((area.top + y) * w + area.left) * c..][..area.width * c];
+            let pixels = &image.pixels[(rows[0] + y) * w * c..][..w * c];
             let mut at = 0;
             for (out, &(first, len)) in row.chunks_exact_mut(c).zip(&self.spans) {
                 for (&weight, pixel) in
@@ -41,7 +82,7 @@ impl Resampler {
             }
         }
         // Down: a row of the result is a weighted sum of whole rows.
-        self.axis(area.height, height);
+        self.weigh(down);
         out.shape = [height, width, c];
         out.pixels.clear();
         out.pixels.reserve(height * width * c);
@@ -50,7 +91,7 @@ impl Resampler {
         for &(first, len) in &self.spans {
             sums.fill(0.0);
             for (k, &weight) in self.weights[at..at + len].iter().enumerate() {
-                let row = &self.rows[(first + k) * width * c..][..width * c];
+                let row = &self.rows[(first - rows[0] + k) * width * c..][..width * c];
                 sums.iter_mut().zip(row).for_each(|(sum, &value)| *sum += weight * value);
             }
             at += len;
@@ -58,25 +99,25 @@ impl Resampler {
         }
     }
 
-    /// The weights of `from` input places for each of `to` output places, which sum to 1 for each.
-    fn axis(&mut self, from: usize, to: usize) {
-        let scale = from as f64 / to as f64;
+    /// The weights of input places for each output place, which sum to 1 for each.
+    fn weigh(&mut self, Axis { within: [low, high], start, length, to }: Axis) {
+        let scale = length / to as f64;
         let reach = scale.max(1.0);
         self.weights.clear();
         self.spans.clear();
         for i in 0..to {
-            let centre = (i as f64 + 0.5) * scale - 0.5;
-            let first = ((centre - reach).ceil().max(0.0) as usize).min(from - 1);
-            let last = ((centre + reach).floor().max(0.0) as usize).min(from - 1);
-            let start = self.weights.len();
+            let centre = start + (i as f64 + 0.5) * scale - 0.5;
+            let inside = |at: f64| (at.max(low as f64) as usize).min(high - 1);
+            let (first, last) = (inside((centre - reach).ceil()), inside((centre + reach).floor()));
+            let from = self.weights.len();
             self.weights
                 .extend((first..=last).map(|at| (1.0 - (at as f64 - centre).abs() / reach).max(0.0) as f32));
-            let sum: f32 = self.weights[start..].iter().sum();
+            let sum: f32 = self.weights[from..].iter().sum();
             if sum > 0.0 {
-                self.weights[start..].iter_mut().for_each(|weight| *weight /= sum);
+                self.weights[from..].iter_mut().for_each(|weight| *weight /= sum);
             } else {
                 // The filter's ends alone touch the image: the nearest pixel.
-                self.weights[start] = 1.0;
+                self.weights[from] = 1.0;
             }
             self.spans.push((first, last + 1 - first));
         }
@@ -122,6 +163,36 @@ mod tests {
         assert!(out[1..3].iter().all(|&byte| (127..=128).contains(&byte)), "{out:?}");
         let ramp = scaled([1, 4, 1], vec![0, 100, 200, 255], [1, 7]);
         assert!(ramp.is_sorted(), "{ramp:?}");
+    }
+
+    fn covered(shape: [usize; 3], pixels: &[u8], side: usize) -> Vec<u8> {
+        let mut out = Image::default();
+        Resampler::default().cover(&Image { shape, pixels: pixels.to_vec() }, side, &mut out);
+        assert_eq!(out.shape, [side, side, shape[2]]);
+        out.pixels
+    }
+
+    #[test]
+    fn covering_a_square_keeps_the_middle() {
+        let pixels: Vec<u8> = (0..5 * 5 * 3).map(|i| (i * 89 % 256) as u8).collect();
+        assert_eq!(covered([5, 5, 3], &pixels, 5), pixels);
+        assert_eq!(covered([2, 4, 1], &[1, 2, 3, 4, 5, 6, 7, 8], 2), [2, 3, 6, 7]);
+        assert_eq!(covered([4, 2, 1], &[1, 2, 3, 4, 5, 6, 7, 8], 2), [3, 4, 5, 6]);
+        assert_eq!(covered([1, 1, 3], &[9, 8, 7], 2), [9, 8, 7].repeat(4));
+        for (h, w, side) in [(7, 3, 2), (64, 48, 13), (3, 3, 50), (1, 9, 4)] {
+            assert_eq!(covered([h, w, 1], &vec![200; h * w], side), vec![200; side * side], "{h}x{w} {side}");
+        }
+    }
+
+    /// A box is scaled as the same pixels by themselves, whatever lies around them.
+    #[test]
+    fn a_box_is_an_image_of_its_own() {
+        let pixels: Vec<u8> = (0..9 * 8).map(|i| (i * 57 % 256) as u8).collect();
+        let area = Area { top: 2, left: 3, height: 5, width: 4 };
+        let cut: Vec<u8> = (2..7).flat_map(|y| pixels[y * 8 + 3..][..4].to_vec()).collect();
+        let mut out = Image::default();
+        Resampler::default().scale(&Image { shape: [9, 8, 1], pixels }, area, [3, 7], &mut out);
+        assert_eq!(out.pixels, scaled([5, 4, 1], cut, [3, 7]));
     }
 
     #[test]

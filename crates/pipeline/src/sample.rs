@@ -53,4 +53,14 @@ pub trait Source: Send + Sync + Debug {
     fn shards(&self) -> Option<&[u64]> {
         None
     }
+
+    /// The label of an example where it is known without reading it, from an index or a folder's name.
+    fn label(&self, _index: u64) -> Option<u32> {
+        None
+    }
+
+    /// Told when training stands still, as in an evaluation, and when it goes on: what the source fetches ahead by itself
+    /// must stop meanwhile, or it would be a head start outside the training clock. `read` may wait until then; whoever
+    /// waits for a batch lets the source go on first.
+    fn hold_up(&self, _held: bool) {}
 }

@@ -205,6 +205,7 @@ const STUCK: Duration = Duration::from_secs(1);
 impl<T> Drop for Workers<T> {
     fn drop(&mut self) {
         self.control.cancel(&self.cancelled);
+        self.control.release_source();
         self.jobs = None;
         // Workers look at the flag once a slice, sources ten times a second. One that is stuck in the system, as on a
         // dead network file system, is left behind: waiting for it would hang whoever drops the stream.

@@ -60,6 +60,8 @@ impl Plan {
     /// When the run evaluates. Panics if the plan has no batch stage: check plans first.
     pub fn evaluation_points(&self, facts: &DataFacts) -> EvaluationPoints {
         let total = self.total_updates(facts.train_examples).0;
+        // Where repeats depend on time only a bound is known, and whoever trains knows when the end is there.
+        let total = self.most_uses().map_or(total, |max| (total + 1).saturating_mul(u64::from(max) + 1));
         let rule = match self.run.evaluate {
             EvaluatePlan::Auto => {
                 let examples = facts.examples_of(self.evaluation_split());

@@ -1,8 +1,8 @@
 //! How examples become updates: one batch an update, the smaller last batch of an epoch kept, and what an echo stage of
 //! a fixed factor adds.
 
-use crate::{Plan, echoed};
-use sooner_base::{Epochs, Examples, Updates};
+use crate::{EchoFactor, Plan, echoed};
+use sooner_base::{Epochs, Examples, FreshExamples, Updates};
 
 /// How many examples there are, how many are a batch, and how often they are used. Everything here is exact integer
 /// arithmetic but for factors with fractions.
@@ -116,12 +116,31 @@ impl Plan {
         Pace { train_examples: train_examples as u64, batch: self.batch_size() as u64, echo }
     }
 
+    /// With `echo = "auto"`, the most uses of one example: how many updates a run takes then depends on time, and its
+    /// lengths are counted in fresh examples. None otherwise.
+    pub fn most_uses(&self) -> Option<u32> {
+        match self.pipeline.echo()?.0.factor {
+            EchoFactor::Auto { max } => Some(max),
+            EchoFactor::Fixed(_) => None,
+        }
+    }
+
+    /// Fresh examples of so many epochs, rounded to the nearest.
+    pub fn fresh_of(&self, epochs: f64, train_examples: usize) -> FreshExamples {
+        FreshExamples((epochs * train_examples as f64).round() as u64)
+    }
+
+    /// Fresh examples until the schedule's horizon.
+    pub fn horizon_fresh(&self, train_examples: usize) -> FreshExamples {
+        self.fresh_of(self.schedule.horizon().unwrap_or(self.run.epochs), train_examples)
+    }
+
     /// Updates of one epoch, the smaller last one included.
     pub fn updates_per_epoch(&self, train_examples: usize) -> Updates {
         Updates(self.pace(train_examples).updates_per_epoch())
     }
 
-    /// The most updates the run can take.
+    /// The most updates the run can take; with `echo = "auto"` those that it takes if nothing is repeated.
     pub fn total_updates(&self, train_examples: usize) -> Updates {
         Updates(self.pace(train_examples).updates(self.run.epochs))
     }

@@ -245,8 +245,16 @@ pub enum StagePlan {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ShuffleKind {
-    /// A keyed permutation of the whole epoch, another every epoch.
+    /// A keyed permutation of the whole epoch, another every epoch; of data that can only be read from front to back
+    /// (packed or remote shards) what `Buffer` does, with [`ShuffleKind::BUFFER`] examples.
     Epoch,
+    /// Shards in a keyed order, another every epoch, and a buffer of so many examples from which they are drawn.
+    Buffer(usize),
+}
+
+impl ShuffleKind {
+    /// Examples of the buffer where the plan says nothing.
+    pub const BUFFER: usize = 4096;
 }
 
 /// What lies outside the image.

@@ -7,8 +7,12 @@ impl Plan {
     /// The plan with everything explicit: sizes of the splits, threads, schedule length, evaluation points. Checks
     /// the plan first. `cores` is what threads default to. Resolving again changes nothing.
     pub fn resolve(&self, facts: &DataFacts, cores: usize) -> Result<Plan, PlanError> {
-        self.check(facts)?;
         let mut plan = self.clone();
+        if plan.data.kind.has_own_sizes() {
+            // Files may hold a validation split that the plan does not count.
+            plan.data.validation = facts.val_examples;
+        }
+        plan.check(facts)?;
         plan.data.train = Some(facts.train_examples);
         plan.data.test = Some(facts.test_examples);
         plan.schedule.fill_horizon(plan.run.epochs);
@@ -17,8 +21,8 @@ impl Plan {
             target.retain(|c| !c.is_whitespace());
         }
         if plan.run.evaluate == EvaluatePlan::Auto {
-            let examples = facts.examples_of(self.evaluation_split());
-            let updates = fewest_updates_between(self, facts.train_examples, examples);
+            let examples = facts.examples_of(plan.evaluation_split());
+            let updates = fewest_updates_between(&plan, facts.train_examples, examples);
             plan.run.evaluate = EvaluatePlan::Updates(updates);
         }
         Ok(plan)
@@ -69,6 +73,30 @@ mod tests {
         let facts = plan.data.expected_facts();
         assert_eq!((facts.train_examples, facts.val_examples, facts.test_examples), (1000, 5000, 9));
         assert_eq!(plan.resolve(&facts, 2).unwrap(), plan);
+    }
+
+    /// A folder with a split of its own for validation is evaluated on that, also by a plan that holds nothing out.
+    #[test]
+    fn splits_of_own_files_are_counted() {
+        let mut plan = plan();
+        plan.set("data={kind=\"image-folder\", path=\"flowers\", validation=0}").unwrap();
+        plan.set("model={kind=\"softmax\"}").unwrap();
+        plan.set("run.target=none").unwrap();
+        let facts = DataFacts {
+            train_examples: 700,
+            val_examples: 300,
+            test_examples: 0,
+            image: [0, 0, 3],
+            classes: 5,
+        };
+        let stages = "pipeline.stages=[{resize=32},{center-crop=32},{batch=32}]";
+        plan.set(stages).unwrap();
+        let resolved = plan.resolve(&facts, 2).unwrap();
+        assert_eq!((resolved.data.train, resolved.data.validation), (Some(700), 300));
+        assert_eq!(resolved.evaluation_split(), Split::Val);
+        assert_eq!(resolved.resolve(&facts, 3).unwrap(), resolved);
+        let none = DataFacts { val_examples: 0, ..facts };
+        assert!(plan.resolve(&none, 2).is_err(), "nothing to evaluate on");
     }
 
     #[test]

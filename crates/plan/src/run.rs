@@ -23,6 +23,10 @@ pub struct RunPlan {
     /// What the run's weights start from; the model's own initial values if none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub init: Option<InitPlan>,
+    /// A record whose schedule of fresh examples and repeats this run follows, instead of time; only with
+    /// `echo = "auto"`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay: Option<String>,
     /// Engine threads; all cores if none. They may decide bits, so the resolved plan always has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<usize>,

@@ -9,7 +9,7 @@ use crate::{
 };
 use crc32fast::Hasher;
 use serde::{Deserialize, Serialize};
-use sooner_base::{NoiseScale, Seconds, Shape};
+use sooner_base::{Examples, NoiseScale, Seconds, Shape};
 use sooner_plan::Plan;
 use std::collections::BTreeMap;
 use std::fs;
@@ -42,6 +42,8 @@ pub struct CheckpointAbout {
     pub preprocess: Seconds,
     /// Busy seconds of each pipeline stage so far.
     pub stages: BTreeMap<String, Seconds>,
+    /// Examples of batches so far that showed what an earlier one of the same batch showed.
+    pub duplicates: Examples,
     /// Whether the evaluation that is due at this position, if one is, has been made.
     pub evaluated: bool,
     /// The best evaluation so far.
@@ -78,6 +80,9 @@ struct Header {
     time: TimeSplit,
     preprocess: Seconds,
     stages: BTreeMap<String, Seconds>,
+    /// Earlier versions did not count them.
+    #[serde(default)]
+    duplicates: Examples,
     evaluated: bool,
     best: Option<Metrics>,
     last: Option<Metrics>,
@@ -152,6 +157,7 @@ impl Header {
             time: about.time,
             preprocess: about.preprocess,
             stages: about.stages,
+            duplicates: about.duplicates,
             evaluated: about.evaluated,
             best: about.best,
             last: about.last,
@@ -175,6 +181,7 @@ impl Header {
             time: self.time,
             preprocess: self.preprocess,
             stages: self.stages,
+            duplicates: self.duplicates,
             evaluated: self.evaluated,
             best: self.best,
             last: self.last,

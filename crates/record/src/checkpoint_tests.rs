@@ -26,6 +26,7 @@ pub(crate) fn about() -> CheckpointAbout {
         time: TimeSplit { train: Seconds(0.1), ..Default::default() },
         preprocess: Seconds(1e-9),
         stages: BTreeMap::from([("augment".to_string(), Seconds(0.3))]),
+        duplicates: Examples(3),
         evaluated: true,
         best: Some(Metrics { loss: 0.1, ..metrics }),
         last: Some(Metrics { loss: 1e-300, ..metrics }),

@@ -21,14 +21,14 @@ mod files;
 pub use checkpoint::{CHECKPOINT_FORMAT, Checkpoint, CheckpointAbout, write_checkpoint};
 pub use error::RecordError;
 pub use files::{CHECKPOINT_FILE, LOG_FILE, PLAN_FILE, WEIGHTS_FILE, replace_file};
-pub use line::{Change, Evaluation, FORMAT, Header, Line, Machine, Progress, Resumed};
+pub use line::{Change, Evaluation, FORMAT, Fresh, Header, Line, Machine, Progress, Resumed};
 pub use reader::{Log, Partial, RunReader};
 pub use store::{
     Ask, Draw, Hold, Lease, MemoryStore, Outcome, STUDY_FORMAT, SqliteStore, Store, StoredStudy, StoredTrial,
     StudyExport, StudyPoint, TrialEvaluation, TrialState, Values, check_store,
 };
 pub use summary::{
-    Ceiling, Divergence, GradientNoise, LossAt, Metrics, Position, Status, Summary, TimeSplit,
+    BadExample, Ceiling, DataReport, Divergence, GradientNoise, LossAt, Metrics, Position, Status, Summary, TimeSplit,
 };
 pub use weights::{Tensor, TensorRef, WEIGHTS_FORMAT, Weights, WeightsAbout, write_tensors, write_weights};
 pub use writer::RunWriter;

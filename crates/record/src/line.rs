@@ -19,6 +19,8 @@ pub enum Line {
     Progress(Progress),
     /// One evaluation.
     Evaluation(Evaluation),
+    /// How many examples of the coming batches are read afresh, where that depends on time.
+    Fresh(Fresh),
     /// The run goes on from an earlier update.
     Resumed(Resumed),
     /// The run is over.
@@ -94,6 +96,15 @@ pub struct Evaluation {
     pub met: bool,
 }
 
+/// The schedule of a run with `echo = "auto"`: written before the update that uses it, and again when it changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fresh {
+    /// The first update, counted from 1, whose batch is so.
+    pub updates: Updates,
+    /// Examples of the batch that are read afresh; the others are repeats.
+    pub fresh: u32,
+}
+
 /// The run goes on from a checkpoint: what was written about later updates no longer holds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Resumed {
@@ -124,6 +135,7 @@ impl Line {
         match self {
             Line::Progress(progress) => Some(progress.at.updates),
             Line::Evaluation(evaluation) => Some(evaluation.at.updates),
+            Line::Fresh(fresh) => Some(fresh.updates),
             Line::End(summary) => Some(summary.position.updates),
             Line::Run(_) | Line::Resumed(_) => None,
         }

@@ -1,7 +1,8 @@
 //! Reading a run's folder, also one whose run was killed at any moment.
 
-use crate::{FORMAT, Header, LOG_FILE, Line, PLAN_FILE, RecordError, Summary};
+use crate::{FORMAT, Fresh, Header, LOG_FILE, Line, PLAN_FILE, RecordError, Summary};
 use serde_json::Value;
+use sooner_base::Updates;
 use sooner_plan::Plan;
 use std::fs;
 use std::io::ErrorKind;
@@ -120,7 +121,7 @@ impl Log {
                 }));
             }
         }
-        if !matches!(kind.as_str(), "run" | "progress" | "evaluation" | "resumed" | "end") {
+        if !matches!(kind.as_str(), "run" | "progress" | "evaluation" | "fresh" | "resumed" | "end") {
             self.skipped += 1;
             return Ok(());
         }
@@ -138,6 +139,35 @@ impl Log {
             line => self.lines.push(line),
         }
         Ok(())
+    }
+
+    /// Fresh examples of each of the first so many batches, where `echo = "auto"` left them to time; none if the log does
+    /// not say it of all of them.
+    pub fn fresh(&self, batches: Updates) -> Option<Vec<u32>> {
+        let mut schedule = Vec::new();
+        let mut now = None;
+        let said = self.lines.iter().filter_map(|line| match line {
+            Line::Fresh(fresh) => Some(*fresh),
+            _ => None,
+        });
+        for Fresh { updates, fresh } in said {
+            let before = updates.0.saturating_sub(1).min(batches.0) as usize;
+            match now {
+                Some(number) => schedule.resize(before.max(schedule.len()), number),
+                None if before > 0 => return None,
+                None => {}
+            }
+            now = Some(fresh);
+        }
+        schedule.resize(batches.0 as usize, now?);
+        Some(schedule)
+    }
+
+    /// The last update that the log tells of; none if it tells of none.
+    pub fn last_update(&self) -> Option<Updates> {
+        // What an update was about to use does not say that it was made.
+        let made = self.lines.iter().filter(|line| !matches!(line, Line::Fresh(_)));
+        made.filter_map(Line::updates).max().filter(|updates| updates.0 > 0)
     }
 
     /// What the run came to; none while it has not ended.

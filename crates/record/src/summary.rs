@@ -179,6 +179,46 @@ impl GradientNoise {
     }
 }
 
+/// What a person should know of the data that a run read, and of what its pipeline made of them.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DataReport {
+    /// In hexadecimal, a number that two lists of classes share only if they are the same; none for published sets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class_hash: Option<String>,
+    /// The same of the training examples' names and their order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub example_hash: Option<String>,
+    /// What is odd about the data or the order of stages, a sentence each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// Of the examples that went into updates, those that show what an earlier one of the same batch showed; none where
+    /// no stage repeats examples.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duplicates: Option<Examples>,
+    /// Examples that were left out because they could not be read or decoded.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub bad: Vec<BadExample>,
+}
+
+/// An example that was left out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BadExample {
+    /// Its number in the training split's own order.
+    pub index: u64,
+    /// Where the fault is: a path, and an offset where one is known.
+    pub place: String,
+    /// What was expected and found.
+    pub reason: String,
+}
+
+impl DataReport {
+    /// Whether there is nothing to say.
+    pub fn is_empty(&self) -> bool {
+        *self == DataReport::default()
+    }
+}
+
 /// What a run comes to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
@@ -207,6 +247,9 @@ pub struct Summary {
     pub time: TimeSplit,
     /// Busy seconds of each pipeline stage, summed over its threads; beside the trainer's time, not part of it.
     pub stages: BTreeMap<String, Seconds>,
+    /// What a person should know of its data.
+    #[serde(default, skip_serializing_if = "DataReport::is_empty")]
+    pub data: DataReport,
     /// How near the machine's limit it came.
     pub ceiling: Ceiling,
     /// The noise of gradients, where the plan asks for it.
@@ -248,6 +291,7 @@ pub(crate) mod tests {
                 ..Default::default()
             },
             stages: BTreeMap::from([("augment".to_string(), Seconds(0.5))]),
+            data: DataReport::default(),
             ceiling: Ceiling {
                 flops_per_example: 250_000_000,
                 peak_gflops: 170.0,

@@ -45,6 +45,10 @@ pub struct Start {
     pub checkpoint: Option<Checkpoint>,
     /// The evaluations up to the checkpoint, so that another target can be judged by them.
     pub evaluations: Vec<Evaluation>,
+    /// With `echo = "auto"`, how many examples of each batch up to the checkpoint were read afresh.
+    pub fresh: Vec<u32>,
+    /// The same of all batches of a record, from its first one on, that this run is to follow instead of time.
+    pub replay: Option<Vec<u32>>,
 }
 
 /// What an observer is told after each update.

@@ -3,6 +3,7 @@
 //! and time is an argument.
 
 mod evaluate;
+mod feed;
 mod job;
 mod pacing;
 pub mod parts;
@@ -23,7 +24,7 @@ pub use resume::{MAY_CHANGE, PARTS, ResumeError, check_resumable};
 pub use run::{split, train};
 pub use save::save_weights;
 pub use stopwatch::{Phase, Stopwatch};
-pub use telling::LAYOUTS;
+pub use telling::{LAYOUTS, data_notes};
 
 use sooner_engine::EngineError;
 use sooner_models::ModelError;

@@ -41,6 +41,13 @@ pub enum ResumeError {
         /// Epoch and batch that it says.
         found: (u32, u64),
     },
+    /// The record's schedule of repeats does not lead to the checkpoint, or is not that of the record that is followed.
+    Schedule {
+        /// Batches and fresh examples at the checkpoint.
+        expected: (u64, u64),
+        /// Those of the schedule.
+        found: (u64, u64),
+    },
 }
 
 impl ResumeError {
@@ -85,6 +92,13 @@ impl ResumeError {
                 format!("epoch {} and batch {} after its updates", expected.0, expected.1),
                 format!("epoch {} and batch {}", found.0, found.1),
                 "have the data changed since the run began?",
+            ),
+            ResumeError::Schedule { expected, found } => tell(
+                "record does not say what was repeated",
+                "run.jsonl".to_string(),
+                format!("a schedule of {} batches with {} fresh examples", expected.0, expected.1),
+                format!("{} batches with {}", found.0, found.1),
+                "were run.jsonl and the checkpoint copied from different runs? Remove the checkpoint to start over",
             ),
         }
     }

@@ -1,5 +1,6 @@
 //! The loop. What is inside the training clock is visible here: every phase of the stopwatch is entered by name.
 
+use crate::feed::AutoRun;
 use crate::pacing::Pacer;
 use crate::parts::Split;
 use crate::programs::UpdateOutcome;
@@ -12,7 +13,7 @@ use sooner_base::{Bytes, NoiseScale, Seconds, Updates};
 use sooner_engine::{State, Vars};
 use sooner_models::Model;
 use sooner_pipeline::{Pipeline, Position as Place};
-use sooner_plan::{EvaluationPoints, Metric, Pace, RunPlan, Stop, Target};
+use sooner_plan::{EvaluatePlan, EvaluationPoints, Metric, Pace, RunPlan, Stop, Target};
 use sooner_record::{
     CHECKPOINT_FILE, Divergence, Evaluation, LossAt, Metrics, Position, RunWriter, Status, Summary,
 };
@@ -46,8 +47,12 @@ pub(crate) struct Run<'a, 'w> {
     pub(crate) job: Job<'a>,
     pub(crate) writer: &'w mut RunWriter,
     pub(crate) pace: Pace,
-    /// Updates until the run's end.
+    /// Updates until the run's end; with `echo = "auto"`, if nothing is repeated.
     pub(crate) total: u64,
+    /// Only with `echo = "auto"`.
+    pub(crate) auto: Option<AutoRun>,
+    /// Whether a schedule that is followed ended before the run's length.
+    pub(crate) exhausted: bool,
     pub(crate) flops_per_example: u64,
     pub(crate) points: EvaluationPoints,
     pub(crate) target: Option<Target>,
@@ -58,6 +63,8 @@ pub(crate) struct Run<'a, 'w> {
     /// Examples that went into them, and those of them that were read afresh: an echo stage makes the two differ.
     pub(crate) examples: u64,
     pub(crate) fresh: u64,
+    /// Examples that showed what an earlier one of the same batch showed; not counted without an echo stage.
+    pub(crate) duplicates: u64,
     /// Whether the evaluation that is due after this many updates, if one is, has been made.
     pub(crate) evaluated: bool,
     pub(crate) since_log: SinceLog,
@@ -93,7 +100,16 @@ impl<'a, 'w> Run<'a, 'w> {
         let target = job.plan.target()?;
         let metric = target.as_ref().map_or(Metric::Accuracy, |t| t.metric);
         let pacer = Pacer::new(job.checkpoints, Bytes(0));
+        let n = job.facts.train_examples;
+        let auto = job.plan.most_uses().map(|_| AutoRun {
+            total: job.plan.fresh_of(job.plan.run.epochs, n),
+            horizon: job.plan.horizon_fresh(n),
+            ..AutoRun::default()
+        });
         Ok(Run {
+            auto,
+            exhausted: false,
+            duplicates: 0,
             pace: job.plan.pace(job.facts.train_examples),
             total: job.plan.total_updates(job.facts.train_examples).0,
             flops_per_example,
@@ -132,6 +148,7 @@ impl<'a, 'w> Run<'a, 'w> {
             start_from(&vars, &mut state, &weights, except)?;
         }
         self.take_up(&vars, &mut state, pipeline)?;
+        self.take_up_auto()?;
         self.pacer = Pacer::new(
             self.job.checkpoints,
             Bytes(4 * state.values.iter().map(|v| v.len() as u64).sum::<u64>()),
@@ -148,17 +165,16 @@ impl<'a, 'w> Run<'a, 'w> {
         let (about, plan) = (checkpoint.about, self.job.plan);
         check_resumable(plan, &about)?;
         let updates = about.position.updates.0;
-        if updates > self.total {
+        if self.auto.is_none() && updates > self.total {
             return Err(ResumeError::Over { end: plan.run.epochs, at: about.position.epochs.0 }.into());
         }
-        let place = place_after(updates, pipeline);
-        let expected = (place.epoch, place.batch);
+        (self.updates, self.fresh) = (updates, about.position.fresh_examples.0);
+        let expected = self.next_place(pipeline);
         if about.next != expected {
             return Err(ResumeError::Place { expected, found: about.next }.into());
         }
         restore::restore(vars, state, &checkpoint.tensors, &self.writer.folder().join(CHECKPOINT_FILE))?;
-        self.updates = updates;
-        (self.examples, self.fresh) = (about.position.examples.0, about.position.fresh_examples.0);
+        (self.examples, self.duplicates) = (about.position.examples.0, about.duplicates.0);
         self.kept = Some(updates);
         self.since_log = SinceLog::starting(&about.position);
         self.stages_before = about.stages;
@@ -195,18 +211,33 @@ impl<'a, 'w> Run<'a, 'w> {
         if status.is_none() {
             status = self.evaluate(m, observer)?;
         }
-        if status.is_none() && self.updates < self.total && observer.interrupted() {
+        if status.is_none() && !self.is_over() && observer.interrupted() {
             status = Some(Status::Interrupted);
         }
-        if status.is_some() || self.updates == self.total {
+        if status.is_some() || self.is_over() {
             return Ok(status);
         }
-        let mut stream = m.pipeline.stream(place_after(self.updates, m.pipeline));
-        while self.updates < self.total && status.is_none() {
+        let echoes = plan.pipeline.echo().is_some();
+        let mut feed = self.feed(m.pipeline)?;
+        while !self.is_over() && status.is_none() {
             self.job.watch.enter(Phase::Wait);
-            let batch = stream.next().expect("a stream over all epochs does not end")?;
+            let Some(batch) = feed.next() else {
+                // Streams of a plan do not end; a schedule that is followed does.
+                self.exhausted = true;
+                status = self.evaluate(m, observer)?;
+                continue;
+            };
+            let batch = batch?;
+            if self.auto.is_some() || echoes {
+                self.job.watch.enter(Phase::Log);
+                self.note_fresh(&batch)?;
+                self.duplicates += batch.duplicates() as u64;
+            }
             self.job.watch.enter(Phase::Train);
-            let rate = plan.schedule.learning_rate(self.updates, horizon);
+            let rate = match &self.auto {
+                None => plan.schedule.learning_rate(self.updates, horizon),
+                Some(auto) => plan.schedule.learning_rate(self.fresh, auto.horizon.0),
+            };
             m.programs
                 .measure_noise(plan.run.noise_scale.is_some_and(|every| self.updates.is_multiple_of(every)));
             let outcome = m.programs.run_update(&mut m.state, &batch, plan, rate)?;
@@ -225,11 +256,21 @@ impl<'a, 'w> Run<'a, 'w> {
             }
             let watch = &self.job.watch;
             let due = self.pacer.is_due(Updates(self.updates), watch.spent(Phase::Checkpoint), watch.wall());
-            if due && status.is_none() && self.updates < self.total {
+            if due && status.is_none() && !self.is_over() {
                 self.checkpoint(m)?;
             }
         }
         Ok(status)
+    }
+
+    /// Where the stream of batches goes on: epoch and batch, with `echo = "auto"` epoch and example.
+    pub(crate) fn next_place(&self, pipeline: &Pipeline) -> (u32, u64) {
+        if self.auto.is_some() {
+            let n = self.pace.train_examples;
+            return ((self.fresh / n) as u32, self.fresh % n);
+        }
+        let place = place_after(self.updates, pipeline);
+        (place.epoch, place.batch)
     }
 
     /// The batch sizes that updates will have: the plan's, and that of the last batch of an epoch where it is smaller.
@@ -237,7 +278,8 @@ impl<'a, 'w> Run<'a, 'w> {
         let mut sizes: Vec<usize> = self.pace.batch_sizes().iter().map(|&size| size as usize).collect();
         // Where batches are repeated in a shuffled order the smaller one may come at any time.
         let early = matches!(self.pace.echo, sooner_plan::Echo::Batches(_));
-        if self.total < self.pace.updates_per_epoch() && !early {
+        let short = self.total < self.pace.updates_per_epoch() && !early;
+        if short || self.auto.is_some() {
             sizes.truncate(1);
         }
         sizes
@@ -262,7 +304,7 @@ impl<'a, 'w> Run<'a, 'w> {
         m: &mut Machinery<'_>,
         observer: &dyn Observer,
     ) -> Result<Option<Status>, TrainError> {
-        if self.evaluated || !self.points.is_due(Updates(self.updates)) {
+        if self.evaluated || !self.is_due() {
             return Ok(None);
         }
         m.pipeline.pause();
@@ -284,6 +326,17 @@ impl<'a, 'w> Run<'a, 'w> {
         Ok(self.met_now(Some(metrics)))
     }
 
+    /// Whether to evaluate after the updates so far.
+    fn is_due(&self) -> bool {
+        let by_updates = self.points.is_due(Updates(self.updates));
+        if self.auto.is_none() || self.updates == 0 {
+            return by_updates;
+        }
+        // Epochs are of fresh examples, and where they end in updates only time tells.
+        let by_epoch = self.job.plan.run.evaluate == EvaluatePlan::Epoch;
+        self.is_over() || if by_epoch { self.enters_epoch() } else { by_updates }
+    }
+
     /// Keeps an evaluation in mind.
     fn see(&mut self, metrics: Metrics, at: Position) {
         let value = metrics.get(self.metric);
@@ -301,7 +354,7 @@ impl<'a, 'w> Run<'a, 'w> {
         let target = self.target.as_ref()?;
         let judged = match self.job.plan.run.stop {
             Stop::Target => true,
-            Stop::End => self.updates == self.total,
+            Stop::End => self.is_over(),
         };
         (judged && metrics?.meets(target)).then_some(Status::Reached)
     }

@@ -1,13 +1,15 @@
 //! What a run tells: lines of its log, checkpoints, weights, the summary.
 
 use crate::programs::UpdateOutcome;
-use crate::run::{Machinery, Run, place_after};
+use crate::run::{Machinery, Run};
 use crate::{Phase, Progress, TrainError};
 use sooner_base::{Epochs, Examples, FreshExamples, NoiseScale, Seconds, Updates};
 use sooner_engine::Role;
+use sooner_pipeline::{Oddities, Pipeline, Splits};
+use sooner_plan::Orientation;
 use sooner_record::{
-    Ceiling, CheckpointAbout, Evaluation, GradientNoise, Line, Metrics, Position, Progress as ProgressLine,
-    Status, Summary, TensorRef, WeightsAbout, write_weights,
+    BadExample, Ceiling, CheckpointAbout, DataReport, Evaluation, GradientNoise, Line, Metrics, Position,
+    Progress as ProgressLine, Status, Summary, TensorRef, WeightsAbout, write_weights,
 };
 use std::collections::BTreeMap;
 
@@ -95,7 +97,7 @@ impl Run<'_, '_> {
         let at = self.position();
         let training = at.training_seconds.0;
         let beside = self.job.watch.spent(Phase::Evaluate).0;
-        let left = self.total - self.updates;
+        let share = self.share();
         Progress {
             updates: at.updates,
             epochs: Epochs(at.epochs.0),
@@ -103,23 +105,23 @@ impl Run<'_, '_> {
             metric: self.last.map(|m| (self.metric_name.as_str(), m.get(self.metric))),
             examples_per_second: at.examples.0 as f64 / training,
             share: self.seconds_at_peak(at.examples).0 / training,
-            seconds_left: Seconds((training + beside) / self.updates as f64 * left as f64),
+            seconds_left: Seconds((training + beside) * (1.0 - share).max(0.0) / share),
         }
     }
 
     /// Writes every variable's value, and everything that the loop keeps in mind.
     pub(crate) fn write_checkpoint(&mut self, m: &Machinery<'_>) -> Result<(), TrainError> {
-        let place = place_after(self.updates, m.pipeline);
         let about = CheckpointAbout {
             sooner: env!("CARGO_PKG_VERSION").to_string(),
             plan: self.job.plan.clone(),
             threads: self.job.pool.threads(),
             kernels: m.programs.kernel_name().to_string(),
             position: self.position(),
-            next: (place.epoch, place.batch),
+            next: self.next_place(m.pipeline),
             time: self.job.watch.split(),
             preprocess: self.job.watch.spent(Phase::Preprocess),
             stages: self.stages(m),
+            duplicates: Examples(self.duplicates),
             evaluated: self.evaluated,
             best: self.best,
             last: self.last,
@@ -149,6 +151,33 @@ impl Run<'_, '_> {
         stages
     }
 
+    /// What a person should know of the data.
+    fn data_report(&self, m: &Machinery<'_>) -> DataReport {
+        let own = self.job.splits.sources.first();
+        let mut notes = data_notes(self.job.splits, m.pipeline);
+        let mut odd = Oddities::default();
+        self.job.splits.sources.iter().for_each(|own| odd += own.oddities());
+        // Of every decoding, so that repeats and epochs count again.
+        if odd.turned > 0 {
+            let done = match self.job.plan.data.images().orientation {
+                Orientation::Apply => "were turned as",
+                Orientation::Ignore => "were not turned, though",
+            };
+            notes.push(format!("{} decoded images {done} their camera noted", odd.turned));
+        }
+        if odd.truncated > 0 {
+            notes.push(format!("{} decoded images end before their file says; the rest is grey", odd.truncated));
+        }
+        let bad = m.pipeline.bad().into_iter();
+        DataReport {
+            class_hash: own.map(|own| format!("{:016x}", own.class_hash())),
+            example_hash: own.map(|own| format!("{:016x}", own.name_hash())),
+            notes,
+            duplicates: self.job.plan.pipeline.echo().map(|_| Examples(self.duplicates)),
+            bad: bad.map(|b| BadExample { index: b.index, place: b.place, reason: b.reason }).collect(),
+        }
+    }
+
     /// Writes the last line of the log and returns what the run came to.
     pub(crate) fn write_end(mut self, status: Status, m: &Machinery<'_>) -> Result<Summary, TrainError> {
         let stages = self.stages(m);
@@ -169,6 +198,7 @@ impl Run<'_, '_> {
             examples_per_second: position.examples.0 as f64 / training,
             time: self.job.watch.split(),
             stages,
+            data: self.data_report(m),
             ceiling: Ceiling {
                 flops_per_example: self.flops_per_example,
                 peak_gflops: self.job.peak_gflops,
@@ -182,6 +212,13 @@ impl Run<'_, '_> {
         self.writer.sync()?;
         Ok(summary)
     }
+}
+
+/// What a person should know of data and stages before a run begins, a sentence each.
+pub fn data_notes(splits: &Splits, pipeline: &Pipeline) -> Vec<String> {
+    let notices = splits.notices.iter().map(ToString::to_string);
+    let notes = pipeline.notes().iter();
+    notices.chain(notes.map(|note| format!("stage {} ({}): {}", note.position, note.stage, note.text))).collect()
 }
 
 /// The values of all variables whose role is wanted.

@@ -20,7 +20,7 @@ use std::process::ExitCode;
 
 pub(crate) fn run(args: &RerunArgs) -> anyhow::Result<ExitCode> {
     let record = RunReader::open(&args.record)?;
-    let Some(until) = end(&record.log) else {
+    let Some(until) = record.log.last_update() else {
         let (place, found) = (args.record.display().to_string(), "a run that stopped before its first line");
         let expected = "a record with progress, evaluations or an end";
         return Err(Failure::world("nothing to compare", &place, [expected, found, ""]).into());
@@ -33,11 +33,13 @@ pub(crate) fn run(args: &RerunArgs) -> anyhow::Result<ExitCode> {
     let kernels = conditions.kernels.as_deref().and_then(machine::kernels);
     let (mut ready, watch) = Ready::new(&plan, kernels.unwrap_or(Kernels::Auto), None)?;
     let weights = ready.read_init()?;
+    // What depended on time is done as it was done.
+    let replay = record.log.fresh(until);
 
     let folder = Folder::new(args.out.as_deref());
     let mut writer = RunWriter::create(&folder.path, &ready.plan, &ready.header())?;
     let mut observer = Second { bar: Bar::new(until.0, interrupts()?), until, losses: Vec::new() };
-    let start = Start { weights, ..Start::default() };
+    let start = Start { weights, replay, ..Start::default() };
     let again = train(ready.job(watch, start, Checkpoints::Never), &mut writer, &mut observer);
     observer.bar.clear();
     let again =
@@ -58,11 +60,6 @@ pub(crate) fn run(args: &RerunArgs) -> anyhow::Result<ExitCode> {
         println!("{}", verdict.text());
     }
     Ok(ExitCode::from(if verdict.agree { 0 } else { 1 }))
-}
-
-/// The last update that a record tells of.
-fn end(log: &Log) -> Option<Updates> {
-    log.lines.iter().filter_map(Line::updates).max().filter(|updates| updates.0 > 0)
 }
 
 /// What a record was made with, where that may decide bits.
@@ -266,7 +263,7 @@ fn compare(record: &Log, again: &Log, losses: &[f64]) -> Verdict {
                     verdict.evaluations.equal += usize::from(equal);
                 }
             }
-            Line::Run(_) | Line::End(_) => {}
+            Line::Run(_) | Line::Fresh(_) | Line::End(_) => {}
         }
     }
     verdict

@@ -62,7 +62,10 @@ pub(crate) fn go_on(
         Line::Evaluation(evaluation) if evaluation.at.updates <= updates => Some(evaluation.clone()),
         _ => None,
     });
-    let start = Start { model: None, weights, checkpoint, evaluations: evaluations.collect() };
+    // Without `auto` there is none, and none is asked for.
+    let fresh = record.log.fresh(updates).unwrap_or_default();
+    let replay = ready.read_replay()?;
+    let start = Start { model: None, weights, checkpoint, evaluations: evaluations.collect(), fresh, replay };
     let differences = record.plan.differences(&ready.plan).into_iter();
     let changed = differences.map(|d| Change { key: d.key, from: d.this, to: d.other }).collect();
     let header = ready.header();

@@ -39,13 +39,14 @@ pub(crate) fn start(
     interrupted: &Arc<AtomicBool>,
 ) -> anyhow::Result<Summary> {
     let (mut ready, watch) = Ready::new(typed, Kernels::Auto, None)?;
-    let weights = ready.read_init()?;
+    let (weights, replay) = (ready.read_init()?, ready.read_replay()?);
     let folder = folder.map_or_else(|| unused_folder(&ready.plan.name), Path::to_path_buf);
     let writer = RunWriter::create(&folder, &ready.plan, &ready.header())?;
     if !quiet {
         eprintln!("{}", opening(&ready));
+        ready.notes.iter().for_each(|note| eprintln!("note: {note}"));
     }
-    drive(&ready, watch, Start { weights, ..Start::default() }, writer, interrupted)
+    drive(&ready, watch, Start { weights, replay, ..Start::default() }, writer, interrupted)
 }
 
 /// Runs to the end, with a progress bar.

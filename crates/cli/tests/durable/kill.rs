@@ -101,8 +101,14 @@ pub(crate) fn go(
     let splits = sooner_pipeline::load(&plan.data, threads, clock.as_ref())?;
     let checkpoint = Checkpoint::find(folder)?;
     let header = header(plan, threads);
+    let updates = checkpoint.as_ref().map(|c| c.about.position.updates).unwrap_or_default();
+    let schedule = |folder: &Path, until: Option<Updates>| {
+        let log = RunReader::open(folder).ok()?.log;
+        log.fresh(until.or(log.last_update())?)
+    };
+    let fresh = schedule(folder, Some(updates)).unwrap_or_default();
+    let replay = plan.run.replay.as_ref().and_then(|record| schedule(Path::new(record), None));
     let mut writer = if RunReader::open_started(folder).is_ok() {
-        let updates = checkpoint.as_ref().map(|c| c.about.position.updates).unwrap_or_default();
         let resumed = Resumed { updates, run: None, changed: Vec::new() };
         RunWriter::resume(folder, plan, &header, &resumed)?
     } else {
@@ -116,7 +122,7 @@ pub(crate) fn go(
         plan,
         facts: splits.facts(),
         splits: &splits,
-        start: Start { checkpoint, ..Start::default() },
+        start: Start { checkpoint, fresh, replay, ..Start::default() },
         checkpoints: Checkpoints::Every(Updates(every)),
         pool: Arc::new(Pool::new(NonZeroUsize::new(threads).expect("threads"))),
         kernels: Kernels::Auto,

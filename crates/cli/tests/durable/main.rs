@@ -4,6 +4,7 @@
 //! Some tests need a kill at an exact moment. For these the test binary runs itself again as a child (`kill::child`)
 //! that trains through the library and sends itself SIGKILL at that moment; the command then goes on with what it left.
 
+mod auto;
 mod bench;
 mod changes;
 mod damage;

@@ -32,18 +32,23 @@ pub struct Server {
 
 impl Server {
     /// Serves each (name, content) at `/name`.
-    pub fn start(files: Vec<(String, Vec<u8>)>, mut manners: Manners) -> Server {
+    pub fn start(files: Vec<(String, Vec<u8>)>, manners: Manners) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = format!("http://{}/", listener.local_addr().expect("an address"));
         let (asked, stop) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(false)));
         let (log, ended) = (asked.clone(), stop.clone());
+        let (files, manners) = (Arc::new(files), Arc::new(Mutex::new(manners)));
         let thread = std::thread::spawn(move || {
             for stream in listener.incoming() {
                 if ended.load(Ordering::SeqCst) {
                     return;
                 }
-                // A client that goes away early is no fault of the server.
-                let _ = stream.and_then(|stream| answer(stream, &files, &mut manners, &log));
+                // A client may hold one answer open while it asks for another.
+                let (files, manners, log) = (files.clone(), manners.clone(), log.clone());
+                std::thread::spawn(move || {
+                    // A client that goes away early is no fault of the server.
+                    let _ = stream.and_then(|stream| answer(stream, &files, &manners, &log));
+                });
             }
         });
         Server { address, asked, stop, thread: Some(thread) }
@@ -74,7 +79,7 @@ impl Drop for Server {
 fn answer(
     stream: TcpStream,
     files: &[(String, Vec<u8>)],
-    manners: &mut Manners,
+    manners: &Mutex<Manners>,
     log: &Mutex<Vec<String>>,
 ) -> std::io::Result<()> {
     stream.set_read_timeout(Some(Duration::from_secs(20)))?;
@@ -101,6 +106,7 @@ fn answer(
             .write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno");
     };
     let total = content.len();
+    let mut manners = manners.lock().expect("no panic in the server");
     let (head, body) = match from.filter(|_| manners.ranges) {
         None => ("200 OK".to_string(), &content[..]),
         Some(from) if from >= total => {
@@ -118,6 +124,7 @@ fn answer(
     };
     write!(stream, "HTTP/1.1 {head}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len())?;
     let end = if manners.cuts.is_empty() { body.len() } else { manners.cuts.remove(0).min(body.len()) };
+    drop(manners);
     stream.write_all(&body[..end])?;
     stream.flush()
 }

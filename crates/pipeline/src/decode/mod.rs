@@ -6,15 +6,12 @@
 mod exif;
 mod jpeg;
 mod png;
-mod resize;
 
 use crate::{Image, PipelineError};
 use sooner_base::Bytes;
 use sooner_plan::{Alpha, ImagesPlan, Orientation, Truncated};
 use std::ops::AddAssign;
 use std::path::PathBuf;
-
-pub(crate) use resize::cover;
 
 /// What was odd about images that were decoded all the same.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -253,9 +253,9 @@ fn covering_a_square_is_what_others_do() {
         if !name.contains("/cover") {
             continue;
         }
-        let mut out = Vec::new();
-        cover(&image, side, &mut out);
-        let (largest, _) = difference(&out, &expect);
+        let mut out = Image::default();
+        crate::resample::Resampler::default().cover(&image, side, &mut out);
+        let (largest, _) = difference(&out.pixels, &expect);
         assert!(largest <= 1, "{name}: {largest}");
         checked += 1;
     }

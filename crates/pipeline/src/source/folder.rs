@@ -224,6 +224,18 @@ impl ImageFolder {
         ImageFolder { info, folder: folder.into(), files, decoder, rate, oddities: Mutex::default() }
     }
 
+    /// The same files without a rate, for what is not trained on.
+    pub(super) fn unrated(&self) -> ImageFolder {
+        ImageFolder {
+            info: self.info.clone(),
+            folder: self.folder.clone(),
+            files: self.files.clone(),
+            decoder: self.decoder.clone(),
+            rate: None,
+            oddities: Mutex::default(),
+        }
+    }
+
     /// What was odd about images decoded so far.
     pub fn oddities(&self) -> Oddities {
         *self.oddities.lock().unwrap_or_else(PoisonError::into_inner)
@@ -276,6 +288,14 @@ impl Source for ImageFolder {
             self.decoder.decode(bytes, at_least, into).map_err(|error| error.of(self.path(index)))?;
         *self.oddities.lock().unwrap_or_else(PoisonError::into_inner) += oddities;
         Ok(self.files[index as usize].1)
+    }
+
+    fn label(&self, index: u64) -> Option<u32> {
+        self.files.get(index as usize).map(|(_, label)| *label)
+    }
+
+    fn hold_up(&self, held: bool) {
+        self.rate.iter().for_each(|rate| rate.hold_up(held));
     }
 }
 

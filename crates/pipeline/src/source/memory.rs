@@ -43,4 +43,8 @@ impl Source for Memory {
         into.pixels.extend_from_slice(bytes);
         Ok(self.0.labels()[index as usize])
     }
+
+    fn label(&self, index: u64) -> Option<u32> {
+        self.0.labels().get(index as usize).copied()
+    }
 }

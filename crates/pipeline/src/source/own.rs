@@ -5,7 +5,8 @@ use super::notice::Notice;
 use super::rate::Rate;
 use super::shards::{ShardSet, Shards};
 use super::{Meter, timed};
-use crate::decode::{Decoder, cover};
+use crate::decode::Decoder;
+use crate::resample::Resampler;
 use crate::{Dataset, Image, Oddities, PipelineError, Source, Splits};
 use sooner_base::{Bytes, Clock, Permutation, Purpose, Seed};
 use sooner_plan::{DataKind, DataPlan, Split};
@@ -35,6 +36,14 @@ impl OwnSource {
         match self {
             OwnSource::Folder(source) => source.clone(),
             OwnSource::Shards(source) => source.clone(),
+        }
+    }
+
+    /// The same examples without a rate and read by themselves, for what is not trained on.
+    fn unrated(&self) -> OwnSource {
+        match self {
+            OwnSource::Folder(source) => OwnSource::Folder(Arc::new(source.unrated())),
+            OwnSource::Shards(source) => OwnSource::Shards(Arc::new(source.unrated())),
         }
     }
 
@@ -87,10 +96,16 @@ pub struct OwnSplits {
     pub notices: Vec<Notice>,
 }
 
-/// Finds the splits of the user's own files, without decoding one. The clock serves the plan's rate.
+/// Finds the splits of the user's own files, without decoding one. The clock serves the plan's rate, which is that of
+/// reading training examples: an evaluation takes its time outside the training clock.
 pub fn find_own(plan: &DataPlan, clock: &Arc<dyn Clock>) -> Result<OwnSplits, PipelineError> {
     let path = plan.folder()?.unwrap_or_default();
-    let rate = plan.rate_bytes()?.map(|rate| Arc::new(Rate::new(rate, clock.clone())));
+    let path_is_remote = super::http::is_address(path);
+    let rate = match plan.rate_bytes()? {
+        Some(rate) => Some(Arc::new(Rate::new(rate, clock.clone()))),
+        // What is fetched ahead must be able to stop.
+        None => path_is_remote.then(|| Arc::new(Rate::unlimited(clock.clone()))),
+    };
     let decoder = Decoder::new(&plan.images(), MOST_IMAGE);
     match plan.kind {
         DataKind::Webdataset => shard_splits(plan, path, decoder, rate),
@@ -119,6 +134,7 @@ fn folder_splits(
     let train = train.unwrap_or_else(|| path.to_path_buf());
     let mut notices = Vec::new();
     let mut source = |folder: &Path, split, classes: Option<&[String]>| {
+        let rate = rate.clone().filter(|_| split == Split::Train);
         let mut manifest = Manifest::scan(folder, classes)?;
         notices.append(&mut manifest.notices);
         if manifest.files.is_empty() {
@@ -129,7 +145,7 @@ fn folder_splits(
                 hint: "names end in .jpg, .jpeg or .png".into(),
             });
         }
-        Ok(Arc::new(ImageFolder::new(folder, split, manifest, decoder.clone(), rate.clone())))
+        Ok(Arc::new(ImageFolder::new(folder, split, manifest, decoder.clone(), rate)))
     };
     let train = source(&train, Split::Train, None)?;
     check_classes(plan, train.info().classes.len())?;
@@ -152,7 +168,8 @@ fn shard_splits(
     let set = ShardSet::find(path)?;
     let mut notices = Vec::new();
     let mut source = |split, classes: Option<usize>| -> Result<Option<Arc<Shards>>, PipelineError> {
-        let shards = Shards::open(&set, split, &plan.shards(), (decoder.clone(), rate.clone()), classes)?;
+        let rate = rate.clone().filter(|_| split == Split::Train);
+        let shards = Shards::open(&set, split, &plan.shards(), (decoder.clone(), rate), classes)?;
         Ok(shards.map(|(shards, mut odd)| {
             notices.append(&mut odd);
             Arc::new(shards)
@@ -223,7 +240,12 @@ pub(super) fn splits(
     };
     let some_val = (plan.validation > 0).then_some(plan.validation);
     let val_part = of(&val, "data.validation", Split::Val, some_val)?;
-    let val_part = val_part.unwrap_or_else(|| from_train(held, Split::Val));
+    // Held out of the training files, they are read beside them and not by them, which may be in the middle of a shard.
+    let held_out = (val_part.is_none() && !held.is_empty()).then(|| train.unrated());
+    let val_part = val_part.unwrap_or_else(|| match &held_out {
+        Some(own) => part_of(own.source(), held, Split::Val),
+        None => from_train(held, Split::Val),
+    });
     // A resolved plan says 0 where there is no test split.
     let test_part = of(&test, "data.test", Split::Test, plan.test)?;
     let test_part = test_part.unwrap_or_else(|| from_train(Vec::new(), Split::Test));
@@ -239,7 +261,7 @@ pub(super) fn splits(
     };
     let [train_part, val_part, test_part] =
         [from_train(kept, Split::Train), val_part, test_part].map(&mut dataset);
-    let sources = [Some(train), val, test].into_iter().flatten().collect();
+    let sources = [Some(train), val, test, held_out].into_iter().flatten().collect();
     Ok(Splits {
         train: train_part?,
         val: val_part?,
@@ -337,6 +359,14 @@ impl Source for Part {
     fn shards(&self) -> Option<&[u64]> {
         self.shards.as_deref()
     }
+
+    fn label(&self, index: u64) -> Option<u32> {
+        self.source.label(self.indices[index as usize])
+    }
+
+    fn hold_up(&self, held: bool) {
+        self.source.hold_up(held);
+    }
 }
 
 /// Reads and decodes a whole source with so many threads (0 counts as 1), each image scaled to cover a square. The
@@ -351,7 +381,8 @@ pub(super) fn hold(source: &dyn Source, side: usize, threads: usize) -> Result<D
     let work = Mutex::new((slices, None::<(usize, PipelineError)>));
     let lock = || work.lock().unwrap_or_else(PoisonError::into_inner);
     let run = || {
-        let (mut bytes, mut image, mut square) = (Vec::new(), Image::default(), Vec::new());
+        let (mut bytes, mut image, mut square) = (Vec::new(), Image::default(), Image::default());
+        let mut resampler = Resampler::default();
         loop {
             let mut guard = lock();
             // All slices before a bad one have been given out, so that the first bad example is found.
@@ -374,8 +405,8 @@ pub(super) fn hold(source: &dyn Source, side: usize, threads: usize) -> Result<D
                         return;
                     }
                 }
-                cover(&image, side, &mut square);
-                out.copy_from_slice(&square);
+                resampler.cover(&image, side, &mut square);
+                out.copy_from_slice(&square.pixels);
             }
         }
     };

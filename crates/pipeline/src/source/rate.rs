@@ -6,7 +6,7 @@ use sooner_base::{Bytes, Clock, Seconds};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Unused time that may be made up for. Sleeping is exact to a tenth of a millisecond or so; without this, what every
@@ -19,36 +19,82 @@ const LOOK: Duration = Duration::from_millis(20);
 pub struct Rate {
     bytes_a_second: f64,
     clock: Arc<dyn Clock>,
+    line: Mutex<Line>,
+}
+
+/// A line's state, by a clock that stands still while it is held up.
+#[derive(Debug)]
+struct Line {
     /// When everything booked so far has arrived.
-    free: Mutex<Seconds>,
+    free: Seconds,
+    /// Since when it is held up.
+    held: Option<Seconds>,
+    /// How long it was held up before.
+    total: Seconds,
+}
+
+impl Line {
+    fn now(&self, clock: &dyn Clock) -> Seconds {
+        self.held.unwrap_or_else(|| clock.now()) - self.total
+    }
 }
 
 impl Rate {
     /// A limit that begins now. Panics if it is 0.
     pub fn new(bytes_a_second: Bytes, clock: Arc<dyn Clock>) -> Rate {
         assert!(bytes_a_second.0 > 0, "a rate of no bytes a second");
-        let free = Mutex::new(clock.now());
-        Rate { bytes_a_second: bytes_a_second.0 as f64, clock, free }
+        Rate::of(bytes_a_second.0 as f64, clock)
     }
 
-    /// Books so many bytes after those already booked, and says when they have arrived.
+    /// No limit, but a line that can be held up.
+    pub(super) fn unlimited(clock: Arc<dyn Clock>) -> Rate {
+        Rate::of(f64::INFINITY, clock)
+    }
+
+    fn of(bytes_a_second: f64, clock: Arc<dyn Clock>) -> Rate {
+        let line = Line { free: clock.now(), held: None, total: Seconds(0.0) };
+        Rate { bytes_a_second, clock, line: Mutex::new(line) }
+    }
+
+    fn line(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Holds the line up, so that nothing arrives while training stands still, or lets it go on.
+    pub fn hold_up(&self, held: bool) {
+        let (now, mut line) = (self.clock.now(), self.line());
+        match (held, line.held) {
+            (true, None) => line.held = Some(now),
+            (false, Some(since)) => {
+                line.held = None;
+                line.total += now - since;
+            }
+            _ => {}
+        }
+    }
+
+    /// Books so many bytes after those already booked, and says when they have arrived, by the line's own clock.
     pub fn book(&self, bytes: u64) -> Seconds {
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let earliest = self.clock.now() - CREDIT;
-        let start = if free.0 > earliest.0 { *free } else { earliest };
-        *free = start + Seconds(bytes as f64 / self.bytes_a_second);
-        *free
+        let mut line = self.line();
+        let earliest = line.now(self.clock.as_ref()) - CREDIT;
+        let start = if line.free.0 > earliest.0 { line.free } else { earliest };
+        line.free = start + Seconds(bytes as f64 / self.bytes_a_second);
+        line.free
+    }
+
+    fn is_held(&self) -> bool {
+        self.line().held.is_some()
     }
 
     /// Books so many bytes and waits for them; false if it was cancelled before.
     pub fn wait(&self, bytes: u64, cancelled: &AtomicBool) -> bool {
         let due = self.book(bytes);
         while !cancelled.load(Ordering::Relaxed) {
-            let left = (due - self.clock.now()).0;
-            if left <= 0.0 {
+            let left = (due - self.line().now(self.clock.as_ref())).0;
+            if left <= 0.0 && !self.is_held() {
                 return true;
             }
-            std::thread::sleep(Duration::from_secs_f64(left.min(1.0)).min(LOOK));
+            std::thread::sleep(Duration::from_secs_f64(left.clamp(0.001, 1.0)).min(LOOK));
         }
         false
     }
@@ -104,6 +150,15 @@ impl<S: Source> Source for Throttled<S> {
     fn shards(&self) -> Option<&[u64]> {
         self.source.shards()
     }
+
+    fn label(&self, index: u64) -> Option<u32> {
+        self.source.label(index)
+    }
+
+    fn hold_up(&self, held: bool) {
+        self.rate.hold_up(held);
+        self.source.hold_up(held);
+    }
 }
 
 /// What a read that was cancelled returns; nobody looks at it.
@@ -140,6 +195,34 @@ mod tests {
         assert!((total(500) / total(1000) - 2.0).abs() < 1e-9);
     }
 
+    /// While training stands still nothing arrives, and nothing is made up for afterwards.
+    #[test]
+    fn a_line_that_is_held_up() {
+        let clock = Arc::new(ManualClock::default());
+        clock.advance(Seconds(1.0));
+        let rate = Arc::new(Rate::new(Bytes(100), clock.clone()));
+        let due = rate.book(100);
+        rate.hold_up(true);
+        rate.hold_up(true);
+        clock.advance(Seconds(50.0));
+        assert_eq!((due.0, rate.book(100).0), (2.0, 3.0));
+        rate.hold_up(false);
+        rate.hold_up(false);
+        clock.advance(Seconds(0.5));
+        assert_eq!(rate.book(100).0, 4.0);
+        let go = AtomicBool::new(false);
+        let open = Rate::unlimited(clock.clone());
+        assert!(open.wait(1 << 40, &go));
+        open.hold_up(true);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| open.wait(1, &go));
+            std::thread::yield_now();
+            assert!(!waiting.is_finished() || go.load(Ordering::Relaxed));
+            open.hold_up(false);
+            assert!(waiting.join().unwrap());
+        });
+    }
+
     #[test]
     fn waiting_ends_with_time_or_when_cancelled() {
         let clock = Arc::new(ManualClock::default());
@@ -148,7 +231,7 @@ mod tests {
         clock.advance(Seconds(1.0));
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| rate.wait(100, &go));
-            while rate.free.lock().unwrap().0 == 0.0 {
+            while rate.line().free.0 == 0.0 {
                 std::thread::yield_now();
             }
             clock.advance(Seconds(100.0));

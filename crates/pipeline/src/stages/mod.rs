@@ -1,5 +1,6 @@
 //! The stages of a plan, one file each: what it takes, what it gives, and its random choices.
 
+mod buffer;
 mod crop;
 mod cutout;
 mod echo;
@@ -10,6 +11,7 @@ mod normalize;
 mod resized;
 mod shuffle;
 
+pub use buffer::Mixing;
 pub(crate) use crop::Crop;
 pub(crate) use cutout::Cutout;
 pub(crate) use echo::{Echo, Spread};

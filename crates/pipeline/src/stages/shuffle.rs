@@ -2,7 +2,9 @@
 //! what an echo stage before `batch` makes of it.
 
 use super::Echo;
+use super::buffer::{Buffered, Mixing};
 use super::echo::Use;
+use crate::Dataset;
 use sooner_base::{Key, Origin, Permutation, Purpose, Seed};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,10 +12,31 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Debug)]
 pub(crate) struct Order {
     key: Option<Key>,
+    /// Instead of a permutation of the whole epoch.
+    buffered: Option<Buffered>,
     len: u64,
     echo: Option<Echo>,
     /// Tables of the latest epochs, where the order of repeats needs one.
-    tables: Mutex<Vec<(u32, Arc<Vec<Use>>)>>,
+    tables: Tables<Use>,
+    /// The same of the order of examples.
+    orders: Tables<u32>,
+}
+
+/// One table for each of the latest epochs.
+type Tables<T> = Mutex<Vec<(u32, Arc<Vec<T>>)>>;
+
+/// The table of an epoch, made if it is not there. Made under the lock, so that workers who need the same make it once.
+fn kept<T>(tables: &Tables<T>, epoch: u32, make: impl FnOnce() -> Vec<T>) -> Arc<Vec<T>> {
+    let mut tables = tables.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, table)) = tables.iter().find(|(of, _)| *of == epoch) {
+        return table.clone();
+    }
+    let table = Arc::new(make());
+    if tables.len() == Order::TABLES {
+        tables.remove(0);
+    }
+    tables.push((epoch, table.clone()));
+    table
 }
 
 impl Order {
@@ -22,12 +45,39 @@ impl Order {
 
     /// The data's own order, every epoch the same.
     pub(crate) fn sequential(len: usize) -> Order {
-        Order { key: None, len: len as u64, echo: None, tables: Mutex::default() }
+        Order {
+            key: None,
+            buffered: None,
+            len: len as u64,
+            echo: None,
+            tables: Mutex::default(),
+            orders: Mutex::default(),
+        }
     }
 
     /// A keyed permutation of the whole epoch, another every epoch.
     pub(crate) fn shuffled(seed: Seed, len: usize) -> Order {
         Order { key: Some(seed.key(Purpose::Shuffle, 0)), ..Order::sequential(len) }
+    }
+
+    /// Shards in a keyed order and a buffer, another order every epoch.
+    pub(crate) fn buffered(seed: Seed, shards: Vec<u64>, size: usize) -> Order {
+        let len = shards.iter().sum::<u64>() as usize;
+        let buffered = Buffered { key: seed.key(Purpose::Shuffle, 0), shards, size };
+        Order { buffered: Some(buffered), ..Order::sequential(len) }
+    }
+
+    /// How well the buffer mixes classes in the first epoch; none without one, or where the source does not know labels
+    /// before it reads.
+    pub(crate) fn mixing(&self, data: &Dataset) -> Option<Mixing> {
+        let buffered = self.buffered.as_ref()?;
+        let label = |index: u32| match data.source() {
+            None => data.labels().get(index as usize).copied(),
+            Some(source) => source.label(u64::from(index)),
+        };
+        label(0)?;
+        let table = kept(&self.orders, 0, || buffered.table(0));
+        Mixing::of(buffered.size, table.iter().filter_map(|&index| label(index)))
     }
 
     /// The same order with every example repeated.
@@ -48,35 +98,27 @@ impl Order {
     /// Bytes of the tables that the order of repeats needs.
     pub(crate) fn table_bytes(&self) -> u64 {
         let tabled = self.echo.as_ref().is_some_and(|echo| echo.regular().is_none());
-        if tabled { Order::TABLES as u64 * self.places() * size_of::<Use>() as u64 } else { 0 }
+        let repeats = if tabled { self.places() * size_of::<Use>() as u64 } else { 0 };
+        let order = if self.buffered.is_some() { self.len * size_of::<u32>() as u64 } else { 0 };
+        Order::TABLES as u64 * (repeats + order)
     }
 
     /// One epoch's order; making it costs a few hashes, and where there is a shuffle buffer or a fraction a table,
     /// once.
     pub(crate) fn epoch(&self, epoch: u32) -> EpochOrder {
-        let permutation = self.key.map(|key| Permutation::new(key, epoch, self.len));
+        let fresh = match (&self.buffered, self.key) {
+            (Some(buffered), _) => Fresh::Table(kept(&self.orders, epoch, || buffered.table(epoch))),
+            (None, Some(key)) => Fresh::Shuffled(Permutation::new(key, epoch, self.len)),
+            (None, None) => Fresh::Own,
+        };
         let repeats = match &self.echo {
             None => Repeats::Regular(1),
             Some(echo) => match echo.regular() {
                 Some(factor) => Repeats::Regular(factor),
-                None => Repeats::Table(self.table(epoch, echo)),
+                None => Repeats::Table(kept(&self.tables, epoch, || echo.table(epoch))),
             },
         };
-        EpochOrder { epoch, permutation, repeats, len: self.len }
-    }
-
-    fn table(&self, epoch: u32, echo: &Echo) -> Arc<Vec<Use>> {
-        // Under the lock, so that workers who need the same table make it once.
-        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, table)) = tables.iter().find(|(of, _)| *of == epoch) {
-            return table.clone();
-        }
-        let table = Arc::new(echo.table(epoch));
-        if tables.len() == Order::TABLES {
-            tables.remove(0);
-        }
-        tables.push((epoch, table.clone()));
-        table
+        EpochOrder { epoch, fresh, repeats, len: self.len }
     }
 }
 
@@ -92,9 +134,17 @@ pub(crate) struct Pick {
 #[derive(Debug, Clone)]
 pub(crate) struct EpochOrder {
     epoch: u32,
-    permutation: Option<Permutation>,
+    fresh: Fresh,
     repeats: Repeats,
     len: u64,
+}
+
+/// The order of examples before any is repeated.
+#[derive(Debug, Clone)]
+enum Fresh {
+    Own,
+    Shuffled(Permutation),
+    Table(Arc<Vec<u32>>),
 }
 
 #[derive(Debug, Clone)]
@@ -121,7 +171,11 @@ impl EpochOrder {
     /// The index of the example at a place among the fresh ones, which wraps at the epoch's end.
     pub(crate) fn index(&self, item: u64) -> u64 {
         let item = item % self.len;
-        self.permutation.as_ref().map_or(item, |permutation| permutation.get(item))
+        match &self.fresh {
+            Fresh::Own => item,
+            Fresh::Shuffled(permutation) => permutation.get(item),
+            Fresh::Table(table) => u64::from(table[item as usize]),
+        }
     }
 
     /// Items that are used for the first time among the first so many places.

@@ -5,7 +5,7 @@ use sooner_base::ManualClock;
 type Filler = Box<dyn FnMut(u64, &mut Vec<u64>, &AtomicBool) -> Result<(), PipelineError> + Send>;
 
 fn spawn(threads: usize, depth: usize, filler: impl Fn() -> Filler) -> Workers<Vec<u64>> {
-    let control = Arc::new(Control::new(Arc::new(ManualClock::default())));
+    let control = Arc::new(Control::new(Arc::new(ManualClock::default()), None));
     let queue = Queue { depth, item: Bytes(1), timeout: None };
     Workers::spawn(queue, control, (0..threads).map(|_| filler())).unwrap()
 }

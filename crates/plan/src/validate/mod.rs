@@ -39,7 +39,6 @@ impl Plan {
         data::check(&self.data, facts)?;
         model::check(&self.model)?;
         stages::check(&self.pipeline, facts)?;
-        stages::check_trainable(&self.pipeline)?;
         training::check_optimizer(&self.optimizer)?;
         training::check_schedule(&self.schedule)?;
         run::check(self, facts)

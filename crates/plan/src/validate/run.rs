@@ -1,7 +1,7 @@
 //! The run section, and what it asks of the data.
 
 use super::{MOST_THREADS, number, threads};
-use crate::{DataFacts, EvaluatePlan, GuardPlan, InitPlan, Plan, PlanError, Split};
+use crate::{DataFacts, EvaluatePlan, GuardPlan, InitPlan, Plan, PlanError, SchedulePlan, Split};
 
 /// After the stages have been checked: a run's length is counted in batches.
 pub(crate) fn check(plan: &Plan, facts: &DataFacts) -> Result<(), PlanError> {
@@ -23,6 +23,7 @@ pub(crate) fn check(plan: &Plan, facts: &DataFacts) -> Result<(), PlanError> {
     if let Some(init) = &run.init {
         check_init(init)?;
     }
+    check_auto(plan)?;
     let target = plan.target()?;
     if let Some(horizon) = plan.schedule.horizon() {
         number("schedule.horizon", horizon, "at most 1e9 epochs", horizon <= MOST_EPOCHS)?;
@@ -106,6 +107,30 @@ fn check_parts(plan: &Plan) -> Result<(), PlanError> {
             "batches that are cut into at least two parts",
             "one part",
             "set run.replicas or run.accumulate to 2 or more: the estimate compares parts with the whole",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// With `echo = "auto"` nobody knows how many updates there will be: lengths are counted in fresh examples.
+fn check_auto(plan: &Plan) -> Result<(), PlanError> {
+    let auto = plan.most_uses().is_some();
+    if let Some(record) = plan.run.replay.as_ref().filter(|_| !auto) {
+        return Err(PlanError::impossible(
+            "there is no schedule to follow",
+            "run.replay",
+            "a plan with echo = \"auto\"",
+            format_args!("\"{record}\" and another echo factor, or none"),
+            "leave --replay out: such a run is the same every time",
+        ));
+    }
+    match &plan.schedule {
+        SchedulePlan::Linear { decay_updates: Some(updates), .. } if auto => Err(PlanError::impossible(
+            "the schedule's length is in updates, whose number is not known beforehand",
+            "schedule.decay_updates",
+            "a horizon in epochs of fresh examples with echo = \"auto\"",
+            updates,
+            "give schedule.horizon instead",
         )),
         _ => Ok(()),
     }

@@ -3,7 +3,7 @@
 use super::{number, threads};
 use crate::{
     CropPlan, DataFacts, EchoFactor, EchoPlan, JitterPlan, NormalizePlan, Padding, PipelinePlan, PlanError,
-    RandomResizedCropPlan, StagePlan,
+    RandomResizedCropPlan, ShuffleKind, StagePlan,
 };
 
 /// The most batches that a queue may hold.
@@ -63,6 +63,10 @@ pub(crate) fn check(pipeline: &PipelinePlan, facts: &DataFacts) -> Result<(), Pl
             ));
         }
         match stage {
+            StagePlan::Shuffle(ShuffleKind::Buffer(size)) if !(1..=1 << 30).contains(size) => {
+                let hint = "more mixes better, and holds more in memory";
+                return Err(PlanError::value(&place, "a buffer of at least 1 example", size, hint));
+            }
             StagePlan::Shuffle(_) | StagePlan::Flip(_) => {}
             StagePlan::Echo(echo) => check_echo(echo, &place)?,
             StagePlan::Resize(size) => {
@@ -117,20 +121,6 @@ pub(crate) fn check(pipeline: &PipelinePlan, facts: &DataFacts) -> Result<(), Pl
         found,
         "add { batch = 64 }, or another number of examples",
     ))
-}
-
-/// What the pipeline gives and training does not take yet.
-pub(crate) fn check_trainable(pipeline: &PipelinePlan) -> Result<(), PlanError> {
-    if let Some((EchoPlan { factor: EchoFactor::Auto { .. }, .. }, _)) = pipeline.echo() {
-        return Err(PlanError::impossible(
-            "training does not record schedules of repeats yet",
-            "pipeline.stages.echo",
-            "a fixed factor",
-            "\"auto\"",
-            "give a number; the pipeline alone does auto",
-        ));
-    }
-    Ok(())
 }
 
 fn check_pixels(size: usize, place: &str) -> Result<(), PlanError> {

@@ -109,6 +109,24 @@ impl Shards {
         Ok(Some((Shards { info, shards, counts, starts, decoder, rate, oddities }, notices)))
     }
 
+    /// The same shards without a rate and read by themselves, for what is not trained on.
+    pub(super) fn unrated(&self) -> Shards {
+        let shards = self.shards.iter().map(|shard| Shard {
+            path: shard.path.clone(),
+            index: shard.index.clone(),
+            forward: shard.forward.as_ref().map(|_| Mutex::new(Forward::new(&shard.index))),
+        });
+        Shards {
+            info: self.info.clone(),
+            shards: shards.collect(),
+            counts: self.counts.clone(),
+            starts: self.starts.clone(),
+            decoder: self.decoder.clone(),
+            rate: None,
+            oddities: Mutex::default(),
+        }
+    }
+
     /// What was odd about images decoded so far.
     pub fn oddities(&self) -> Oddities {
         *self.oddities.lock().unwrap_or_else(PoisonError::into_inner)
@@ -210,6 +228,15 @@ impl Source for Shards {
 
     fn shards(&self) -> Option<&[u64]> {
         self.shards.iter().any(|shard| shard.forward.is_some()).then_some(&self.counts[..])
+    }
+
+    fn label(&self, index: u64) -> Option<u32> {
+        let (shard, i) = self.locate(index);
+        Some(shard.index.examples[i].label)
+    }
+
+    fn hold_up(&self, held: bool) {
+        self.rate.iter().for_each(|rate| rate.hold_up(held));
     }
 }
 

@@ -183,6 +183,42 @@ fn shards_that_end_too_early() {
     assert!(matches!(error, PipelineError::Malformed { .. }), "{error}");
 }
 
+/// Of a packed shard that is cut anywhere, the examples before the cut are kept, and read.
+#[test]
+fn packed_shards_that_end_too_early() {
+    let noise = |k: u32| -> Vec<u8> {
+        (0..3000u32).map(|i| ((i + k).wrapping_mul(2_654_435_761) >> 23) as u8).collect()
+    };
+    let contents: Vec<(String, Vec<u8>)> = (0..200).map(|k| (format!("{k:03}.jpg"), noise(k * 7919))).collect();
+    let labels: Vec<String> = (0..200).map(|k| format!("{k:03}.cls")).collect();
+    let members: Vec<(&str, &[u8])> = contents
+        .iter()
+        .zip(&labels)
+        .flat_map(|((image, content), label)| [(image.as_str(), &content[..]), (label.as_str(), &b"1"[..])])
+        .collect();
+    let whole = tar(&members);
+    for (name, packed) in [("a.tar.zst", zstd(&whole)), ("a.tar.gz", gzip(&whole))] {
+        let mut kept = Vec::new();
+        for share in [0.2, 0.5, 0.9] {
+            let cut = packed[..(packed.len() as f64 * share) as usize].to_vec();
+            let folder = folder(&[(name, cut)]);
+            let path = folder.path().display().to_string();
+            let error = open(&path, &ShardsPlan::default()).unwrap_err();
+            assert!(matches!(error, PipelineError::Malformed { .. }), "{name} {share}: {error}");
+            let plan = ShardsPlan { truncated: Truncated::Keep, ..ShardsPlan::default() };
+            let (shards, notices) = open(&path, &plan).unwrap();
+            assert!(matches!(&notices[..], [Notice::Cut { .. }]), "{name} {share}: {notices:?}");
+            let mut bytes = Vec::new();
+            for i in 0..shards.len() {
+                shards.read(i as u64, &mut bytes, &AtomicBool::new(false)).unwrap();
+                assert_eq!(bytes, contents[i].1, "{name} {share}, example {i}");
+            }
+            kept.push(shards.len());
+        }
+        assert!(kept.is_sorted() && kept[0] > 0 && kept[2] < 200 && kept[0] < kept[2], "{name}: {kept:?}");
+    }
+}
+
 #[test]
 fn labels_that_are_none() {
     check(

@@ -1,0 +1,214 @@
+//! Training on the user's own files end to end: a folder of images, tar shards near and far, what is said of them, and
+//! evaluating what came of it.
+
+mod support;
+
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use support::server::{Manners, Server};
+use support::{folder, run};
+
+/// Packs a few drawings into shards, in their own order or shuffled.
+fn pack(into: &Path, more: &[&str]) {
+    let out = into.to_str().expect("UTF-8");
+    let sizes = ["--set", "train=130", "--set", "validation=40", "--set", "test=30"];
+    let words = [&["data", "pack", "shapes", "--out", out][..], &sizes, more].concat();
+    let done = run(Path::new("."), &words);
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+}
+
+const STAGES: &str = "pipeline.stages=[{shuffle={buffer=64}},{center-crop=32},{flip=\"random\"},{batch=20}]";
+
+/// Trains a linear model for two epochs; the data section and stages are the caller's.
+fn train(out: &Path, data: &str, more: &[&str]) -> Value {
+    let out = out.to_str().expect("UTF-8");
+    let data = format!("data={data}");
+    let words = ["train", "shapes-cnn", "--set", "model={kind=\"softmax\"}", "--set", &data, "--set"];
+    let rest = ["--epochs", "2", "--target", "none", "--json", "--out", out];
+    let stages = if more.iter().any(|word| word.starts_with("pipeline.stages=")) { "run.threads=1" } else { STAGES };
+    let done = run(Path::new("."), &[&words[..], &[stages], &rest, more].concat());
+    assert_eq!(done.code, Some(0), "{}{}", done.stdout, done.stderr);
+    done.json()
+}
+
+fn losses(record: &Path) -> Vec<Value> {
+    let log = fs::read_to_string(record.join("run.jsonl")).expect("a log");
+    let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    lines.filter(|line| line["line"] == "evaluation").map(|line| line["loss"].clone()).collect()
+}
+
+fn quoted(path: &str) -> String {
+    format!("{path:?}")
+}
+
+#[test]
+fn shards_near_and_far_are_one_stream() {
+    let work = folder();
+    let shards = work.path().join("shards");
+    pack(&shards, &[]);
+    let data = |path: &str| format!("{{kind=\"webdataset\",path={},validation=0}}", quoted(path));
+    let near = work.path().join("near");
+    let result = train(&near, &data(shards.to_str().expect("UTF-8")), &[]);
+    assert_eq!(result["position"]["fresh_examples"], 260);
+    assert_eq!(result["final"]["split"], "val", "the split that the shards hold is evaluated: {result}");
+
+    let files = fs::read_dir(&shards).expect("a folder").map(|entry| {
+        let path = entry.expect("an entry").path();
+        (path.file_name().expect("a name").to_string_lossy().to_string(), fs::read(&path).expect("readable"))
+    });
+    let server = Server::start(files.collect(), Manners { ranges: true, cuts: vec![150_000; 6], ..Manners::default() });
+    let address = server.address().trim_end_matches('/').to_string();
+    // Front to back, a line that breaks once, held to a rate: the same examples in the same order.
+    for (name, more) in [("far", &[][..]), ("held", &["--set", "data.rate=\"4MiB\"", "--set", "pipeline.threads=3"])] {
+        let far = work.path().join(name);
+        let result = train(&far, &data(&address), more);
+        assert_eq!(losses(&far), losses(&near), "{name}: {result}");
+    }
+    // Gzip is not read at random even here.
+    let gzipped = work.path().join("gzipped");
+    pack(&gzipped, &["--gzip"]);
+    let packed = work.path().join("packed");
+    train(&packed, &data(gzipped.to_str().expect("UTF-8")), &[]);
+    assert_eq!(losses(&packed), losses(&near));
+
+    let done = run(Path::new("."), &["eval", near.to_str().expect("UTF-8"), "--split", "val", "--json"]);
+    let metrics = done.json();
+    assert_eq!(metrics["metrics"]["loss"], result_of(&near)["final"]["loss"], "{metrics}");
+}
+
+fn result_of(record: &Path) -> Value {
+    let log = fs::read_to_string(record.join("run.jsonl")).expect("a log");
+    serde_json::from_str(log.lines().last().expect("lines")).expect("JSON")
+}
+
+#[test]
+fn a_folder_of_images_and_what_is_said_of_it() {
+    let work = folder();
+    let (shards, images) = (work.path().join("shards"), work.path().join("images"));
+    pack(&shards, &["--in-order"]);
+    unpack(&shards, &images);
+    fs::create_dir(images.join("train/zebra")).expect("an empty class");
+    let data = |more: &str| {
+        format!("{{kind=\"image-folder\",path={},validation=0{more}}}", quoted(images.to_str().expect("UTF-8")))
+    };
+    let record = work.path().join("folder");
+    let result = train(&record, &data(""), &["--set", "pipeline.threads=2"]);
+    let report = &result["data"];
+    assert_eq!(report["class_hash"].as_str().map(str::len), Some(16), "{result}");
+    let notes = report["notes"].to_string();
+    assert!(notes.contains("class zebra has no examples"), "{notes}");
+    assert_eq!(result, result_of(&record).without_line(), "what is printed is what is recorded");
+
+    // The resolved plan trains again, and its weights are evaluated, to the same numbers.
+    let plan = record.join("plan.toml");
+    let again = work.path().join("again");
+    let words = ["train", plan.to_str().expect("UTF-8"), "--json", "--out", again.to_str().expect("UTF-8")];
+    assert_eq!(run(Path::new("."), &words).code, Some(0));
+    assert_eq!(losses(&record), losses(&again));
+    for (split, expect) in [("val", 40), ("test", 30), ("train", 130)] {
+        let done = run(Path::new("."), &["eval", record.to_str().expect("UTF-8"), "--split", split]);
+        assert_eq!(done.code, Some(0), "{}", done.stderr);
+        assert!(done.stdout.contains(&format!("{split} ({expect} examples)")), "{}", done.stdout);
+    }
+
+    // Held out by rule where the folder has no split of its own.
+    fs::remove_dir_all(images.join("val")).expect("removed");
+    let held = work.path().join("held");
+    let held_out = format!("{{kind=\"image-folder\",path={},validation=30}}", quoted(images.to_str().expect("UTF-8")));
+    let result = train(&held, &held_out, &["--set", "data.rate=\"8MiB\""]);
+    assert_eq!((&result["final"]["split"], &result["position"]["fresh_examples"]), (&"val".into(), &200.into()));
+}
+
+/// Notes of the pipeline: echo where it is pointless, duplicates in a batch, labels in runs.
+#[test]
+fn notes_are_printed_and_recorded() {
+    let work = folder();
+    let shards = work.path().join("shards");
+    pack(&shards, &["--in-order"]);
+    let sorted = work.path().join("sorted");
+    sort_by_class(&shards, &sorted);
+    let data = format!("{{kind=\"webdataset\",path={},validation=0}}", quoted(sorted.to_str().expect("UTF-8")));
+    let stages =
+        "pipeline.stages=[{shuffle={buffer=4}},{flip=\"random\"},{center-crop=32},{echo=3},{batch=20}]";
+    let record = work.path().join("notes");
+    let result = train(&record, &data, &["--set", stages]);
+    let notes: Vec<&str> =
+        result["data"]["notes"].as_array().expect("notes").iter().filter_map(Value::as_str).collect();
+    for part in ["labels come in runs", "repeats are equal", "a buffer after echo spreads them"] {
+        assert!(notes.iter().any(|note| note.contains(part)), "{part}: {notes:?}");
+    }
+    // 20 places show 7 or 8 examples of three uses each.
+    let (duplicates, examples) = (&result["data"]["duplicates"], &result["position"]["examples"]);
+    let share = duplicates.as_f64().expect("a number") / examples.as_f64().expect("a number");
+    assert!((0.55..0.68).contains(&share), "{result}");
+}
+
+trait WithoutLine {
+    fn without_line(self) -> Value;
+}
+
+impl WithoutLine for Value {
+    /// The object without the key that says which line of a log it is.
+    fn without_line(mut self) -> Value {
+        self.as_object_mut().expect("an object").remove("line");
+        self
+    }
+}
+
+/// The members of a folder's shards: split, key, label and image.
+fn members(shards: &Path) -> Vec<(String, String, usize, Vec<u8>)> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(shards).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().expect("a name").to_string_lossy().to_string();
+        let Some(split) = name.strip_suffix(".tar").and_then(|name| name.split('-').next()) else { continue };
+        let mut archive = tar::Archive::new(fs::File::open(&path).expect("readable"));
+        let (mut image, mut label) = (None, None);
+        for member in archive.entries().expect("a tar") {
+            let mut member = member.expect("a member");
+            let name = member.path().expect("a name").display().to_string();
+            let mut bytes = Vec::new();
+            std::io::Read::read_to_end(&mut member, &mut bytes).expect("readable");
+            match name.rsplit_once('.').expect("a field") {
+                (_, "cls") => label = String::from_utf8(bytes).expect("UTF-8").trim().parse().ok(),
+                _ => image = Some((name.clone(), bytes)),
+            }
+            if let (Some((name, bytes)), Some(class)) = (&image, label) {
+                let key = name.split('.').next().unwrap_or_default().to_string();
+                all.push((split.to_string(), key, class, bytes.clone()));
+                (image, label) = (None, None);
+            }
+        }
+    }
+    all
+}
+
+/// Shards as a folder of images.
+fn unpack(shards: &Path, into: &Path) {
+    for (split, key, class, bytes) in members(shards) {
+        let folder = into.join(&split).join(format!("class-{class}"));
+        fs::create_dir_all(&folder).expect("a folder");
+        fs::write(folder.join(format!("{key}.png")), bytes).expect("written");
+    }
+}
+
+/// The same shards with all examples of a class behind one another.
+fn sort_by_class(shards: &Path, into: &Path) {
+    fs::create_dir(into).expect("a folder");
+    let mut all = members(shards);
+    all.sort_by(|a, b| (&a.0, a.2, &a.1).cmp(&(&b.0, b.2, &b.1)));
+    for split in ["train", "val"] {
+        let mut builder = tar::Builder::new(fs::File::create(into.join(format!("{split}-0.tar"))).expect("a file"));
+        for (_, key, class, bytes) in all.iter().filter(|(of, ..)| of == split) {
+            for (field, content) in [("png", &bytes[..]), ("cls", class.to_string().as_bytes())] {
+                let mut header = tar::Header::new_gnu();
+                header.set_size(content.len() as u64);
+                header.set_mode(0o644);
+                header.set_cksum();
+                builder.append_data(&mut header, format!("{key}.{field}"), content).expect("written");
+            }
+        }
+        builder.into_inner().expect("written");
+    }
+}
