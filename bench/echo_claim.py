@@ -247,7 +247,7 @@ class Bench:
                     results.append({**row(condition, rate, 1, record, self.task["target"]), "use": "grid"})
             for seed in self.args.seeds:
                 record = self.trial(condition, best, seed)
-                    results.append({**row(condition, best, seed, record, self.task["target"]), "use": "chosen"})
+                results.append({**row(condition, best, seed, record, self.task["target"]), "use": "chosen"})
             write(self, results)
         return results
 

@@ -41,7 +41,7 @@ pub(crate) fn plan(args: &PlanArgs, more: &[Setting]) -> anyhow::Result<Plan> {
 fn with_settings(mut plan: Plan, args: &PlanArgs, more: &[Setting]) -> anyhow::Result<Plan> {
     let mut settings = args.set.iter().map(|s| Setting::parse(s)).collect::<Result<Vec<_>, _>>()?;
     if let Some(folder) = &args.data {
-        settings.push(Setting::option("--data", "data.path", &quoted(&absolute(folder))));
+        settings.push(Setting::option("--data", "data.path", &quoted(&place(folder))));
     }
     if let Some(threads) = args.threads {
         settings.push(Setting::option("--threads", "run.threads", &threads.to_string()));
@@ -118,6 +118,14 @@ fn sets_length(setting: &str) -> bool {
 
 pub(crate) fn quoted(text: &str) -> String {
     toml::Value::String(text.to_string()).to_string()
+}
+
+/// A folder as records have it, or an address, which stays as it is.
+pub(crate) fn place(path: &Path) -> String {
+    match path.to_str() {
+        Some(address) if address.contains("://") => address.to_string(),
+        _ => absolute(path),
+    }
 }
 
 /// Paths in records must mean the same from any folder.

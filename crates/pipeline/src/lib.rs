@@ -60,6 +60,8 @@ mod guarantee_tests;
 #[cfg(test)]
 mod law_tests;
 #[cfg(test)]
+mod sequential_tests;
+#[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tests;

@@ -101,7 +101,7 @@ pub(crate) const PIPELINE: Form = Form::Table(&[
 ]);
 
 pub(crate) const STAGE: Form = Form::OneOf(&[
-    may("shuffle", Form::Word(&["epoch"])),
+    may("shuffle", Form::WordOr(&["epoch"], &[may("buffer", Form::Whole)])),
     may("echo", Form::NumberOr(&["auto"], ECHO)),
     may("resize", Form::Whole),
     may("center-crop", Form::Whole),
@@ -185,6 +185,7 @@ const RUN: Form = Form::Table(&[
     may("evaluate", Form::WordOr(&["auto", "epoch", "geometric"], &[may("updates", Form::Whole)])),
     may("guard", Form::WordOr(&["finite", "off"], &[may("loss", Form::Number)])),
     may("init", INIT),
+    may("replay", Form::Text),
     may("threads", Form::Whole),
     may("convolutions", Form::Word(&["fast", "direct"])),
     may("replicas", Form::Whole),

@@ -141,3 +141,26 @@ proptest! {
         prop_assert!(same);
     }
 }
+
+/// How many examples of each batch were fresh, from the lines that say when it changed; resuming takes back what was
+/// about later updates.
+#[test]
+fn schedules_of_fresh_examples() {
+    let fresh = |updates, fresh| Line::Fresh(Fresh { updates: Updates(updates), fresh });
+    let log = |lines: &[Line]| {
+        let text = std::iter::once(&Line::Run(header())).chain(lines).map(Line::to_text).collect::<String>();
+        parse(text.as_bytes()).unwrap()
+    };
+    let lines = [fresh(1, 32), fresh(2, 5), progress(4), fresh(5, 0), fresh(6, 7)];
+    let whole = log(&lines);
+    assert_eq!(whole.fresh(Updates(8)), Some(vec![32, 5, 5, 5, 0, 7, 7, 7]));
+    assert_eq!(whole.fresh(Updates(3)), Some(vec![32, 5, 5]));
+    assert_eq!(whole.fresh(Updates(0)), Some(vec![]));
+    // The batch of update 6 was decided on and perhaps never used.
+    assert_eq!(whole.last_update(), Some(Updates(4)));
+    let again = log(&[&lines[..], &[resumed(4), fresh(5, 9), progress(6)]].concat());
+    assert_eq!(again.fresh(Updates(6)), Some(vec![32, 5, 5, 5, 9, 9]));
+    assert_eq!(log(&[progress(4)]).fresh(Updates(4)), None);
+    assert_eq!(log(&[fresh(2, 5)]).fresh(Updates(4)), None, "the first batch is missing");
+    assert_eq!(log(&[]).last_update(), None);
+}

@@ -26,7 +26,7 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<ExitCode> {
     about.model.check().map_err(|e| e.in_file(&file.display().to_string()))?;
     let mut data = about.data.clone();
     if let Some(folder) = &args.data {
-        data.path = Some(settle::absolute(folder));
+        data.path = Some(settle::place(folder));
     }
     let threads = args.threads.unwrap_or_else(machine::cores);
     if !(1..=sooner_plan::MOST_THREADS).contains(&threads) {

@@ -84,12 +84,26 @@ impl<R: BufRead> Read for Zstd<R> {
                         Ok(0) if !into.is_empty() => Zstd::Between(frame.into_inner()),
                         read => {
                             *self = Zstd::Frame(frame);
-                            return read;
+                            return read.map_err(of_its_cause);
                         }
                     },
                 }
         }
     }
+}
+
+/// The decoder hides an end that came too early inside an error of its own, and whoever keeps what there is of a file
+/// that was cut has to tell that from damage.
+fn of_its_cause(error: io::Error) -> io::Error {
+    let mut cause = error.get_ref().map(|error| error as &dyn std::error::Error);
+    while let Some(inner) = cause {
+        let kind = inner.downcast_ref::<io::Error>().map(io::Error::kind);
+        if kind == Some(io::ErrorKind::UnexpectedEof) {
+            return io::Error::new(io::ErrorKind::UnexpectedEof, error);
+        }
+        cause = inner.source();
+    }
+    error
 }
 
 struct Limited<R> {

@@ -520,3 +520,26 @@ fn parts_of_batches() {
         &format!("{ghost} & pipeline.stages.batch=64 & run.replicas=5"),
     ]));
 }
+
+/// With `echo = "auto"` lengths are of fresh examples, and only then is there a schedule to follow.
+#[test]
+fn auto_and_what_it_forbids() {
+    let check = |settings: &[&str]| {
+        let mut plan = crate::testing::plan();
+        settings.iter().for_each(|setting| plan.set(setting).unwrap());
+        plan.check_without_data().map_err(|error| error.to_string())
+    };
+    let auto = "pipeline.stages=[{shuffle=\"epoch\"},{echo=\"auto\"},{batch=100}]";
+    assert_eq!(check(&[auto]), Ok(()));
+    assert_eq!(check(&[auto, "run.replay=runs/one"]), Ok(()));
+    let error = check(&["run.replay=runs/one"]).unwrap_err();
+    assert!(error.contains("there is no schedule to follow"), "{error}");
+    let error = check(&[auto, "schedule.decay_updates=9"]).unwrap_err();
+    assert!(error.contains("number is not known beforehand"), "{error}");
+    let error = check(&["pipeline.stages=[{shuffle={buffer=0}},{batch=100}]"]).unwrap_err();
+    assert!(error.contains("a buffer of at least 1 example"), "{error}");
+    let mut plan = crate::testing::plan();
+    plan.set("pipeline.stages=[{shuffle={buffer=500}},{batch=100}]").unwrap();
+    assert_eq!(crate::Plan::parse(&plan.to_toml()).unwrap(), plan);
+    assert!(plan.to_toml().contains("{ buffer = 500 }"), "{}", plan.to_toml());
+}
