@@ -28,16 +28,16 @@ import time
 
 TASKS = {
     "cifar10": {
-        "pack": ["cifar10", "--set", "validation=5000", "--set", "test=10"],
+        "pack": ["cifar10", "--set", "validation=2500", "--set", "test=10"],
         "train": 20000,
         "batch": 64,
         "rates": [0.02, 0.05, 0.1],
-        "target": "val.error<0.40",
-        "epochs": 24.0,
-        "evaluate": 50,
-        "buffer": 2000,
+        "target": "val.error<0.55",
+        "epochs": 3.0,
+        "evaluate": 25,
+        "buffer": 1000,
         "model": 'kind = "resnet8"\nchannels = [16, 32, 64]',
-        "front": "{ shuffle = { buffer = 4096 } }",
+        "front": "{ shuffle = { buffer = 256 } }, { resize = 32 }, { center-crop = 32 }",
         "augment": "{ crop = { size = 32, pad = 4 } }, { flip = \"random\" }",
         "normalize": "{ normalize = { mean = [0.4914, 0.4822, 0.4465], std = [0.2470, 0.2435, 0.2616] } }",
     },
@@ -49,9 +49,9 @@ TASKS = {
         "target": "val.error<0.45",
         "epochs": 150.0,
         "evaluate": 25,
-        "buffer": 500,
+        "buffer": 250,
         "model": 'kind = "resnet8"\nchannels = [16, 32, 64]',
-        "front": "{ shuffle = { buffer = 1000 } }",
+        "front": "{ shuffle = { buffer = 64 } }",
         "augment": '{ random-resized-crop = { size = 64, scale = [0.35, 1.0] } }, { flip = "random" }',
         "normalize": "{ normalize = { mean = [0.46, 0.42, 0.30], std = [0.29, 0.26, 0.29] } }",
     },
@@ -438,7 +438,7 @@ def main():
     parser.add_argument("--data", required=True, help="folder of the data set's files")
     parser.add_argument("--out", required=True, help="folder for shards, runs and results")
     parser.add_argument("--prefix", default="", help='put before every run, such as "chrt -r 10"')
-    parser.add_argument("--ratio", type=float, default=5.5, help="R to aim at")
+    parser.add_argument("--ratio", type=float, default=6.0, help="R to aim at")
     parser.add_argument("--echo", type=int, default=5, help="the echo factor, as advised for such an R")
     parser.add_argument("--calibrate", type=int, default=20000, help="examples of the run that sets the rate")
     parser.add_argument("--conditions", nargs="+", default=CONDITIONS, choices=CONDITIONS)
