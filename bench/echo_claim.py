@@ -32,7 +32,7 @@ TASKS = {
         "train": 20000,
         "batch": 64,
         "rates": [0.02, 0.05, 0.1],
-        "target": "val.error<0.55",
+        "target": "val.error<0.60",
         "epochs": 3.0,
         "evaluate": 25,
         "buffer": 1000,

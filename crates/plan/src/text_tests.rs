@@ -252,6 +252,7 @@ fn full_plans() -> Vec<Plan> {
     base.optimizer.groups = [GroupMatch::Weights, GroupMatch::Biases, GroupMatch::Gains].map(group).to_vec();
     base.run.threads = Some(2);
     base.run.stop = Stop::End;
+    base.run.replay = Some("runs/one".into());
     base.run.init = Some(InitPlan {
         weights: "w.safetensors".into(),
         except: vec!["head".into()],

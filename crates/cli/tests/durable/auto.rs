@@ -47,10 +47,9 @@ fn the_schedule_is_recorded_and_gives_the_same_bits_again() {
 
     let (code, verdict) = bench.run(&["rerun", "@whole"]);
     assert_eq!((code, &verdict["weights"]), (0, &true.into()), "{verdict}");
-    // As fast as it goes, and with other threads: the schedule decides.
-    let (code, again) = bench.run(&[
-        "train", "--replay", "@whole", "--out", "@again", "--set", "data.rate=\"1GiB\"", "--set", "pipeline.threads=3",
-    ]);
+    // With other threads, and whatever time it takes: the schedule decides.
+    let (code, again) =
+        bench.run(&["train", "--replay", "@whole", "--out", "@again", "--set", "pipeline.threads=3"]);
     assert_eq!((code, &again["status"]), (0, &"done".into()), "{again}");
     bench.assert_equal("again", "whole");
     assert_eq!(schedule, self::schedule(&bench, "again"));
