@@ -94,7 +94,7 @@ impl Control {
     /// The same on a test's time, which has to know what threads wait for.
     #[cfg(test)]
     pub(crate) fn witnessed(time: Arc<crate::virtual_time::VirtualTime>) -> Control {
-        Control { witness: Some(time.clone()), ..Control::new(time) }
+        Control { witness: Some(time.clone()), ..Control::new(time, None) }
     }
 
     /// Says what a thread does at a queue; only tests listen.
