@@ -36,12 +36,11 @@ pub fn run(folder: &str, epochs: f64) -> Result<f64, Box<dyn Error>> {
     let vars = programs.compile(&[plan.batch_size().min(examples)], &plan.optimizer)?;
     let mut state = State::init(&vars, plan.seed);
 
-    let horizon = plan.horizon_updates(examples).0;
     let mut update = 0;
     for epoch in 0..epochs as u32 {
         for batch in pipeline.epoch(epoch) {
             let batch = batch?;
-            programs.run_update(&mut state, &batch, &plan, plan.schedule.learning_rate(update, horizon))?;
+            programs.run_update(&mut state, &batch, &plan, plan.moment(examples, update))?;
             pipeline.recycle(batch);
             update += 1;
         }

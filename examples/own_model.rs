@@ -49,8 +49,7 @@ pub fn run(folder: &Path) -> Result<f64, Box<dyn Error>> {
     let vars = programs.compile(&[32], &plan.optimizer)?;
     let mut state = State::init(&vars, plan.seed);
     for (update, batch) in (0..5).flat_map(|epoch| pipeline.epoch(epoch)).enumerate() {
-        let rate = plan.schedule.learning_rate(update as u64, plan.horizon_updates(640).0);
-        programs.run_update(&mut state, &batch?, &plan, rate)?;
+        programs.run_update(&mut state, &batch?, &plan, plan.moment(640, update as u64))?;
     }
     let mut examples = pipeline.evaluation(held_out, 200)?;
     let batch = examples.next_batch()?.ok_or("no examples")?;

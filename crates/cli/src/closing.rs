@@ -26,6 +26,13 @@ pub(crate) fn closing(s: &Summary) -> String {
         (Status::Interrupted, _) => format!("interrupted after {} updates", s.position.updates),
         _ => format!("budget ended before {target}: {:.2} epochs", s.position.epochs.0),
     });
+    if let Some(asked) = s.rounded_from {
+        let ran = s.position.epochs.0;
+        lines.push(format!(
+            "  length    {ran:.4} epochs: the {} that were asked for, in whole updates",
+            asked.0
+        ));
+    }
     let metrics = |name: &str, m: &Option<sooner_record::Metrics>| {
         m.map(|m| {
             format!(

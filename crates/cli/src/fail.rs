@@ -174,6 +174,24 @@ fn model_told(error: &ModelError) -> (Complaint, u8) {
     };
     let complaint = match error {
         ModelError::Engine(error) => return engine_told(error),
+        ModelError::Initial { index, needs, found } => Complaint {
+            place: format!("run.initial.{index}"),
+            ..told(
+                "variables cannot start like this",
+                ModelError::initial_needs(*needs),
+                found.clone(),
+                "narrow the rule by its parameters and prefix",
+            )
+        },
+        ModelError::Group { index, prefix, names } => Complaint {
+            place: format!("optimizer.groups.{index}.prefix"),
+            ..told(
+                "group holds no variable",
+                "the beginning of the name of a trained variable of its role".to_string(),
+                format!("`{prefix}`"),
+                &format!("trained are {}", names.join(", ")),
+            )
+        },
         ModelError::Input { model, input, source } => told(
             "network cannot take its input",
             format!("sizes of `{model}` that fit examples of shape {input}"),
@@ -251,6 +269,8 @@ mod tests {
         check(TrainError::Model(ModelError::Engine(engine())), 1);
         let shapes = EngineError::Shapes { op: "conv2d", expected: "[N, H, W, C]", found: vec![] };
         check(ModelError::Input { model: "resnet8".into(), input: [1, 1, 1].into(), source: shapes }, 2);
+        check(ModelError::Group { index: 0, prefix: "head".into(), names: vec!["linear.bias".into()] }, 2);
+        check(ModelError::Initial { index: 0, needs: 4, found: "`linear.weight` [2, 2]".into() }, 2);
         check(ResumeError::Over { end: 1.0, at: 2.0 }, 2);
         check(TrainError::Resume(ResumeError::Place { expected: (0, 1), found: (1, 0) }), 1);
         let misfit = Misfit {

@@ -23,7 +23,7 @@ impl Ready {
         let vars = programs.compile(&[plan.batch_size()], &plan.optimizer)?;
         let mut state = State::init(&vars, plan.seed);
         let mut update = |batch: &Batch| -> anyhow::Result<()> {
-            programs.run_update(&mut state, batch, plan, 0.0)?;
+            programs.run_still(&mut state, batch, plan)?;
             Ok(())
         };
         let gauge = Gauge {

@@ -26,7 +26,8 @@ fn train(out: &Path, data: &str, more: &[&str]) -> Value {
     let data = format!("data={data}");
     let words = ["train", "shapes-cnn", "--set", "model={kind=\"softmax\"}", "--set", &data, "--set"];
     let rest = ["--epochs", "2", "--target", "none", "--json", "--out", out];
-    let stages = if more.iter().any(|word| word.starts_with("pipeline.stages=")) { "run.threads=1" } else { STAGES };
+    let stages =
+        if more.iter().any(|word| word.starts_with("pipeline.stages=")) { "run.threads=1" } else { STAGES };
     let done = run(Path::new("."), &[&words[..], &[stages], &rest, more].concat());
     assert_eq!(done.code, Some(0), "{}{}", done.stdout, done.stderr);
     done.json()
@@ -57,10 +58,15 @@ fn shards_near_and_far_are_one_stream() {
         let path = entry.expect("an entry").path();
         (path.file_name().expect("a name").to_string_lossy().to_string(), fs::read(&path).expect("readable"))
     });
-    let server = Server::start(files.collect(), Manners { ranges: true, cuts: vec![150_000; 6], ..Manners::default() });
+    let server = Server::start(
+        files.collect(),
+        Manners { ranges: true, cuts: vec![150_000; 6], ..Manners::default() },
+    );
     let address = server.address().trim_end_matches('/').to_string();
     // Front to back, a line that breaks once, held to a rate: the same examples in the same order.
-    for (name, more) in [("far", &[][..]), ("held", &["--set", "data.rate=\"4MiB\"", "--set", "pipeline.threads=3"])] {
+    for (name, more) in
+        [("far", &[][..]), ("held", &["--set", "data.rate=\"4MiB\"", "--set", "pipeline.threads=3"])]
+    {
         let far = work.path().join(name);
         let result = train(&far, &data(&address), more);
         assert_eq!(losses(&far), losses(&near), "{name}: {result}");
@@ -90,7 +96,10 @@ fn a_folder_of_images_and_what_is_said_of_it() {
     unpack(&shards, &images);
     fs::create_dir(images.join("train/zebra")).expect("an empty class");
     let data = |more: &str| {
-        format!("{{kind=\"image-folder\",path={},validation=0{more}}}", quoted(images.to_str().expect("UTF-8")))
+        format!(
+            "{{kind=\"image-folder\",path={},validation=0{more}}}",
+            quoted(images.to_str().expect("UTF-8"))
+        )
     };
     let record = work.path().join("folder");
     let result = train(&record, &data(""), &["--set", "pipeline.threads=2"]);
@@ -115,9 +124,13 @@ fn a_folder_of_images_and_what_is_said_of_it() {
     // Held out by rule where the folder has no split of its own.
     fs::remove_dir_all(images.join("val")).expect("removed");
     let held = work.path().join("held");
-    let held_out = format!("{{kind=\"image-folder\",path={},validation=30}}", quoted(images.to_str().expect("UTF-8")));
+    let held_out =
+        format!("{{kind=\"image-folder\",path={},validation=30}}", quoted(images.to_str().expect("UTF-8")));
     let result = train(&held, &held_out, &["--set", "data.rate=\"8MiB\""]);
-    assert_eq!((&result["final"]["split"], &result["position"]["fresh_examples"]), (&"val".into(), &200.into()));
+    assert_eq!(
+        (&result["final"]["split"], &result["position"]["fresh_examples"]),
+        (&"val".into(), &200.into())
+    );
 }
 
 /// Notes of the pipeline: echo where it is pointless, duplicates in a batch, labels in runs.
@@ -128,7 +141,8 @@ fn notes_are_printed_and_recorded() {
     pack(&shards, &["--in-order"]);
     let sorted = work.path().join("sorted");
     sort_by_class(&shards, &sorted);
-    let data = format!("{{kind=\"webdataset\",path={},validation=0}}", quoted(sorted.to_str().expect("UTF-8")));
+    let data =
+        format!("{{kind=\"webdataset\",path={},validation=0}}", quoted(sorted.to_str().expect("UTF-8")));
     let stages =
         "pipeline.stages=[{shuffle={buffer=4}},{flip=\"random\"},{center-crop=32},{echo=3},{batch=20}]";
     let record = work.path().join("notes");
@@ -199,7 +213,8 @@ fn sort_by_class(shards: &Path, into: &Path) {
     let mut all = members(shards);
     all.sort_by(|a, b| (&a.0, a.2, &a.1).cmp(&(&b.0, b.2, &b.1)));
     for split in ["train", "val"] {
-        let mut builder = tar::Builder::new(fs::File::create(into.join(format!("{split}-0.tar"))).expect("a file"));
+        let mut builder =
+            tar::Builder::new(fs::File::create(into.join(format!("{split}-0.tar"))).expect("a file"));
         for (_, key, class, bytes) in all.iter().filter(|(of, ..)| of == split) {
             for (field, content) in [("png", &bytes[..]), ("cls", class.to_string().as_bytes())] {
                 let mut header = tar::Header::new_gnu();

@@ -28,9 +28,7 @@ pub use op::{Activation, Convolution, Normalization, Op, Transposed, Window};
 /// Most tensors that [`Op::Stack`] takes.
 pub const MOST_STACKED: usize = 8;
 
-pub use optimizer::{
-    Averaging, Group, OptimizerSpec, Rule, add_gradients, add_optimizer, add_steps, average_name,
-};
+pub use optimizer::{Averaging, Group, OptimizerSpec, Rule, add_gradients, add_optimizer, add_steps};
 pub use peak::{Peak, measure_bandwidth, measure_peak};
 pub use program::{Feed, Program, State};
 pub use real::Real;

@@ -50,6 +50,8 @@ pub struct Group {
     pub decay_scale: f64,
     /// Another rule than the optimiser's.
     pub rule: Option<Rule>,
+    /// Whether weight decay stays out of their gradients, if other than the optimiser says.
+    pub decoupled: Option<bool>,
     /// A momentum of its own instead of the scalar.
     pub momentum: Option<f64>,
     /// The name of a scalar: where it is fed as 0, these variables are left alone.
@@ -65,12 +67,14 @@ impl Group {
             rate_scale: 1.0,
             decay_scale: 1.0,
             rule: None,
+            decoupled: None,
             momentum: None,
             active: None,
         }
     }
 
-    fn holds(&self, var: &Var) -> bool {
+    /// Whether the group holds this variable.
+    pub fn holds(&self, var: &Var) -> bool {
         (self.roles.is_empty() || self.roles.contains(&var.role)) && var.name.starts_with(&self.prefix)
     }
 }
@@ -82,6 +86,17 @@ pub enum Averaging {
     Beside,
     /// The variables become the averages (lookahead).
     Back,
+}
+
+impl Averaging {
+    /// What the average of a variable is called after the variable: the two kinds differ, so that what is saved of one
+    /// is not taken for the other.
+    fn slot(self) -> &'static str {
+        match self {
+            Averaging::Beside => "average",
+            Averaging::Back => "lookahead",
+        }
+    }
 }
 
 /// An optimiser. Learning rate, momentum and weight decay are no part of it: they are fed at every run.
@@ -138,8 +153,8 @@ pub fn add_gradients(
 /// `momentum` and `weight_decay`, for every rule, so that what is fed does not depend on it; `update`, the number of
 /// the update from 1, for Adam; `average_decay` and `average_due` (nothing is averaged where it is 0) for averages; and
 /// those that groups name. Variables of the optimiser are called after the variable NAME that they serve:
-/// `NAME.velocity`, `NAME.moment1`, `NAME.moment2` start at 0, `NAME.average` starts like NAME. Averages are taken of
-/// running statistics too, so `updates` of those must come before the ones returned here.
+/// `NAME.velocity`, `NAME.moment1`, `NAME.moment2` start at 0, `NAME.average` or `NAME.lookahead` (by the kind of
+/// averaging) starts like NAME. Averages are taken of running statistics too, so `updates` of those must come before the ones returned here.
 pub fn add_steps(
     vars: &mut Vars,
     graph: &mut Graph,
@@ -169,7 +184,7 @@ pub fn add_steps(
             weight_decay,
             rate_scale: group.map_or(1.0, |g| g.rate_scale),
             decay_scale: group.map_or(1.0, |g| g.decay_scale),
-            decoupled: spec.decoupled,
+            decoupled: group.and_then(|g| g.decoupled).unwrap_or(spec.decoupled),
             clip,
             active,
         };
@@ -276,7 +291,7 @@ fn averages(
     for of in found {
         let known = vars.get(of);
         let var = Var {
-            name: average_name(&known.name),
+            name: format!("{}.{}", known.name, averaging.slot()),
             shape: known.shape.clone(),
             init: Init::CopyOf(of),
             role: Role::Slot,
@@ -291,11 +306,6 @@ fn averages(
         }));
     }
     Ok(updates)
-}
-
-/// The name of the average of a variable.
-pub fn average_name(name: &str) -> String {
-    format!("{name}.average")
 }
 
 fn reads(graph: &Graph, var: VarId) -> bool {

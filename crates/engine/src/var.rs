@@ -115,6 +115,11 @@ impl Vars {
         &self.0[id.index()]
     }
 
+    /// Makes a variable start otherwise than it was declared to.
+    pub fn set_init(&mut self, id: VarId, init: Init) {
+        self.0[id.index()].init = init;
+    }
+
     /// The variable of this name.
     pub fn find(&self, name: &str) -> Option<VarId> {
         self.0.iter().position(|v| v.name == name).map(|i| VarId(i as u32))

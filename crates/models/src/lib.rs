@@ -6,19 +6,21 @@
 mod body;
 mod build;
 mod families;
+mod initial;
+mod optimizer;
 mod parts;
 mod workloads;
 
 pub use build::{Conv, Mode, Net};
+pub use initial::start_as;
+pub use optimizer::optimizer_spec;
 pub use parts::{EXAMPLE_WEIGHT, Leaf, PartProgram};
 pub use workloads::{DEFAULT_WORKLOAD, Workload, workload, workloads};
 
 use body::Body;
 use sooner_base::{Seed, Shape};
-use sooner_engine::{
-    EngineError, Group, NodeId, Op, OptimizerSpec, Program, Role, Rule, Vars, add_optimizer,
-};
-use sooner_plan::{GroupMatch, ModelPlan, OptimizerKind, OptimizerPlan, Plan, Whitening};
+use sooner_engine::{EngineError, NodeId, Op, Program, Vars, add_optimizer};
+use sooner_plan::{ModelPlan, OptimizerPlan, Plan, Whitening};
 
 /// Names of the scalars that an update program is fed, besides those of the optimiser.
 pub const LABEL_SMOOTHING: &str = "label_smoothing";
@@ -52,9 +54,40 @@ pub enum ModelError {
         /// The model.
         model: String,
     },
+    /// A group of the optimiser that names variables which the network does not have.
+    #[error("optimizer.groups.{index}: no trained variable of that role begins with `{prefix}`, found {}", names.join(", "))]
+    Group {
+        /// The group's place in the plan.
+        index: usize,
+        /// What names were to begin with.
+        prefix: String,
+        /// The trained variables that there are.
+        names: Vec<String>,
+    },
+    /// A rule of `run.initial` that no variable, or not this one, can start by.
+    #[error("run.initial.{index}: {}, found {found}", ModelError::initial_needs(*needs))]
+    Initial {
+        /// The rule's place in the plan.
+        index: usize,
+        /// The dimensions that its kind needs; 0 where no variable's name begins like its prefix.
+        needs: usize,
+        /// What there is instead.
+        found: String,
+    },
     /// The program could not be built.
     #[error(transparent)]
     Engine(#[from] EngineError),
+}
+
+impl ModelError {
+    /// What a rule of `run.initial` needs of variables, in words.
+    pub fn initial_needs(needs: usize) -> String {
+        match needs {
+            0 => "a trained variable whose name begins like its prefix".to_string(),
+            4 => "variables of 4 dimensions, such as convolutions".to_string(),
+            n => format!("variables of {n} dimensions or more"),
+        }
+    }
 }
 
 /// A network for one input shape and number of classes.
@@ -154,7 +187,8 @@ impl Model {
         let (net, [total, correct]) = self.train_graph(batch, false)?;
         let Net { mut graph, mut updates, .. } = net;
         let loss = graph.scale(total, 1.0 / batch as f64)?;
-        updates.extend(add_optimizer(&mut self.vars, &mut graph, loss, &optimizer_spec(optimizer))?);
+        let spec = optimizer_spec(optimizer, &self.vars)?;
+        updates.extend(add_optimizer(&mut self.vars, &mut graph, loss, &spec)?);
         let outputs = vec![("loss".to_string(), loss), ("correct".to_string(), correct)];
         Ok(Program { vars: self.vars.clone(), graph, updates, outputs })
     }
@@ -207,29 +241,6 @@ impl Model {
         let graph = net.graph;
         Ok(Program { vars: self.vars.clone(), graph, updates: Vec::new(), outputs })
     }
-}
-
-fn optimizer_spec(plan: &OptimizerPlan) -> OptimizerSpec {
-    let rule = match plan.kind {
-        OptimizerKind::Sgd => Rule::Sgd,
-        OptimizerKind::HeavyBall => Rule::HeavyBall,
-        OptimizerKind::Nesterov => Rule::Nesterov,
-    };
-    let role = |parameters| match parameters {
-        GroupMatch::Weights => Role::Weight,
-        GroupMatch::Biases => Role::Bias,
-        GroupMatch::Gains => Role::Gain,
-    };
-    let groups = plan
-        .groups
-        .iter()
-        .map(|g| Group {
-            rate_scale: g.rate_scale,
-            decay_scale: g.decay_scale,
-            ..Group::of(&[role(g.parameters)], "")
-        })
-        .collect();
-    OptimizerSpec { groups, ..OptimizerSpec::new(rule) }
 }
 
 #[cfg(test)]

@@ -97,7 +97,8 @@ impl Model {
             let value = graph.add(old, new)?;
             updates.push(Update::Assign { var: statistics.running, value, active: None });
         }
-        updates.extend(add_steps(&mut self.vars, &mut graph, &gradients, &optimizer_spec(optimizer))?);
+        let spec = optimizer_spec(optimizer, &self.vars)?;
+        updates.extend(add_steps(&mut self.vars, &mut graph, &gradients, &spec)?);
         Ok(Program { vars: self.vars.clone(), graph, updates, outputs: Vec::new() })
     }
 

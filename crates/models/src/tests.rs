@@ -1,4 +1,5 @@
 use super::*;
+use sooner_engine::Role;
 use sooner_plan::Plan;
 
 fn parse(text: &str) -> ModelPlan {

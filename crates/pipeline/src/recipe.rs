@@ -341,7 +341,18 @@ impl Recipe {
         let (batch_order, mix, share) = (None, None, Share::WHOLE);
         // There are no repeats, so that all of an example's byte stages are shared.
         let chain = self.chain.whole();
-        Recipe { data, order, batch_order, batch, auto: None, chain, mix, share, most_uses: 1, ..self.clone() }
+        Recipe {
+            data,
+            order,
+            batch_order,
+            batch,
+            auto: None,
+            chain,
+            mix,
+            share,
+            most_uses: 1,
+            ..self.clone()
+        }
     }
 
     /// Height, width and channels of every example that comes out.

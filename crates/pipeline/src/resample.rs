@@ -62,9 +62,10 @@ impl Resampler {
         let [_, w, c] = image.shape;
         let (height, width) = (down.to, across.to);
         self.weigh(down);
-        let rows = self.spans.iter().fold([usize::MAX, 0], |[low, high], &(first, len)| {
-            [low.min(first), high.max(first + len)]
-        });
+        let rows = self
+            .spans
+            .iter()
+            .fold([usize::MAX, 0], |[low, high], &(first, len)| [low.min(first), high.max(first + len)]);
         // Across: sums in f32 of the rows that count, [rows, width, C].
         self.weigh(across);
         self.rows.clear();

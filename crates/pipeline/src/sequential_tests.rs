@@ -89,13 +89,16 @@ fn buffered_streams_are_equal_for_all_threads_and_from_every_place() {
     for echo in [1.0, 2.5] {
         let hashes = |threads: usize, from: Position, take: usize| {
             let made = of(&Sequential::new(), &plan(stages(ShuffleKind::Buffer(10), echo), threads));
-            within(60, move || made.stream(from).take(take).map(|batch| hash(&batch.unwrap())).collect::<Vec<_>>())
+            within(60, move || {
+                made.stream(from).take(take).map(|batch| hash(&batch.unwrap())).collect::<Vec<_>>()
+            })
         };
         let all = hashes(0, Position::default(), 40);
         for threads in [1, 2, 4, 7] {
             assert_eq!(hashes(threads, Position::default(), 40), all, "{threads} threads");
         }
-        let batches = of(&Sequential::new(), &plan(stages(ShuffleKind::Buffer(10), echo), 0)).batches_per_epoch();
+        let batches =
+            of(&Sequential::new(), &plan(stages(ShuffleKind::Buffer(10), echo), 0)).batches_per_epoch();
         for k in 1..2 * batches {
             let from = Position { epoch: (k / batches) as u32, batch: k % batches };
             assert_eq!(hashes(2, from, 5), all[k as usize..][..5], "from {from:?}");

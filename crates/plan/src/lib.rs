@@ -6,6 +6,7 @@ mod augment;
 mod data;
 mod echo;
 mod images;
+mod initial;
 mod model;
 mod optimizer;
 mod pipeline;
@@ -26,6 +27,7 @@ mod validate;
 
 mod difference;
 mod evaluation;
+mod numbers;
 mod pace;
 mod resolve;
 mod schedule;
@@ -40,12 +42,17 @@ pub use echo::{EchoFactor, EchoPlan, echoed};
 pub use error::{Complaint, PlanError};
 pub use evaluation::EvaluationPoints;
 pub use images::{Alpha, Duplicates, ImagesPlan, KeyRule, Orientation, ShardsPlan, Truncated, Unsorted};
+pub use initial::{InitialKind, InitialPlan};
 pub use model::{
     ActivationPlan, BackboneHead, Downsampling, Extra, GainPlan, ModelPlan, NormPlan, PoolPlace, Prep,
     StatisticsPlan, WhitenPlan, Whitening,
 };
 pub use nearest::nearest;
-pub use optimizer::{Group, GroupMatch, OptimizerKind, OptimizerPlan, SchedulePlan};
+pub use numbers::Moment;
+pub use optimizer::{
+    AverageKind, AveragePlan, CycleShape, Decay, Group, GroupMatch, Norms, OptimizerKind, OptimizerPlan,
+    SchedulePlan, Units,
+};
 pub use pace::{Echo, Pace};
 pub use pipeline::{
     CropPlan, Draws, FlipKind, Keep, NormalizePlan, OnBad, Padding, PipelinePlan, ShuffleKind, StagePlan,

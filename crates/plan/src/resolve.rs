@@ -15,7 +15,7 @@ impl Plan {
         plan.check(facts)?;
         plan.data.train = Some(facts.train_examples);
         plan.data.test = Some(facts.test_examples);
-        plan.schedule.fill_horizon(plan.run.epochs);
+        plan.schedule.fill_horizon(plan.run.epochs, plan.optimizer.average.is_some());
         plan.run.threads.get_or_insert(cores.max(1));
         if let Some(target) = &mut plan.run.target {
             target.retain(|c| !c.is_whitespace());

@@ -1,5 +1,6 @@
 //! The run section: how long, to what target, when to evaluate.
 
+use crate::InitialPlan;
 use serde::{Deserialize, Serialize};
 
 /// Length, target, evaluation and threads of a run.
@@ -27,6 +28,9 @@ pub struct RunPlan {
     /// `echo = "auto"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<String>,
+    /// How variables start, where not as the network's family has it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub initial: Vec<InitialPlan>,
     /// Engine threads; all cores if none. They may decide bits, so the resolved plan always has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<usize>,

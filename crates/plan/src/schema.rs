@@ -145,27 +145,86 @@ pub(crate) const NORMALIZE: Form = Form::Table(&[
 ]);
 
 const OPTIMIZER: Form = Form::Table(&[
-    need("kind", Form::Word(&["sgd", "heavy-ball", "nesterov"])),
+    need("kind", Form::Word(RULES)),
     may("momentum", Form::Number),
     may("weight_decay", Form::Number),
+    may("decay", Form::Word(&["coupled", "decoupled"])),
+    may("units", Form::Word(&["update", "decoupled-1024"])),
+    may("second_momentum", Form::Number),
+    may("eps", Form::Number),
+    may("trust", Form::Number),
+    may("rounds", Form::Whole),
+    may("norms", Form::Word(&["free", "kept"])),
+    may("clip", Form::Number),
+    may("average", AVERAGE),
     may("label_smoothing", Form::Number),
     may("groups", Form::List(&GROUP, None)),
 ]);
 
+const RULES: &[&str] = &["sgd", "heavy-ball", "nesterov", "adam", "adamw", "lars", "muon"];
+
+const AVERAGE: Form = Form::Table(&[
+    need("kind", Form::Word(&["ema", "lookahead"])),
+    need("decay", Form::Number),
+    may("every", Form::Whole),
+    may("power", Form::Number),
+]);
+
+const MATCHES: &[&str] = &["weights", "biases", "gains", "all"];
+
 const GROUP: Form = Form::Table(&[
-    need("parameters", Form::Word(&["weights", "biases", "gains"])),
+    need("parameters", Form::Word(MATCHES)),
+    may("prefix", Form::Text),
     may("rate_scale", Form::Number),
     may("decay_scale", Form::Number),
+    may("rule", Form::Word(RULES)),
+    may("momentum", Form::Number),
+    may("until", Form::Number),
 ]);
 
 const SCHEDULE: Form = Form::Kinds(&[
-    ("constant", &[need("learning_rate", Form::Number)]),
+    (
+        "constant",
+        &[need("learning_rate", Form::Number), may("warmup", Form::Number), may("horizon", Form::Number)],
+    ),
     (
         "linear",
         &[
             need("learning_rate", Form::Number),
             need("end_factor", Form::Number),
             may("decay_updates", Form::Whole),
+            may("warmup", Form::Number),
+            may("horizon", Form::Number),
+        ],
+    ),
+    (
+        "cosine",
+        &[
+            need("learning_rate", Form::Number),
+            need("end_factor", Form::Number),
+            may("warmup", Form::Number),
+            may("horizon", Form::Number),
+        ],
+    ),
+    (
+        "one-cycle",
+        &[
+            need("learning_rate", Form::Number),
+            need("start_factor", Form::Number),
+            need("end_factor", Form::Number),
+            need("peak", Form::Number),
+            may("shape", Form::Word(&["linear", "cosine"])),
+            may("warmup", Form::Number),
+            may("horizon", Form::Number),
+        ],
+    ),
+    (
+        "step",
+        &[
+            need("learning_rate", Form::Number),
+            need("factor", Form::Number),
+            need("drops", Form::List(&Form::Number, None)),
+            may("warmup", Form::Number),
             may("horizon", Form::Number),
         ],
     ),
@@ -173,6 +232,7 @@ const SCHEDULE: Form = Form::Kinds(&[
         "piecewise",
         &[
             need("points", Form::List(&Form::List(&Form::Number, Some(2)), None)),
+            may("warmup", Form::Number),
             may("horizon", Form::Number),
         ],
     ),
@@ -186,12 +246,23 @@ const RUN: Form = Form::Table(&[
     may("guard", Form::WordOr(&["finite", "off"], &[may("loss", Form::Number)])),
     may("init", INIT),
     may("replay", Form::Text),
+    may("initial", Form::List(&INITIAL, None)),
     may("threads", Form::Whole),
     may("convolutions", Form::Word(&["fast", "direct"])),
     may("replicas", Form::Whole),
     may("accumulate", Form::Whole),
     may("noise_scale", Form::Whole),
 ]);
+
+const INITIAL: Form = Form::Table(&[
+    need("parameters", Form::Word(MATCHES)),
+    may("prefix", Form::Text),
+    need("kind", Form::Word(INITIALS)),
+    may("gain", Form::Number),
+]);
+
+const INITIALS: &[&str] =
+    &["he-normal", "lecun-normal", "torch-uniform", "orthogonal", "dirac", "dirac-uniform", "zero"];
 
 const INIT: Form = Form::Table(&[
     need("weights", Form::Text),

@@ -202,7 +202,7 @@ fn refusals() {
         &["schedule.kind=piecewise"],
         &["optimizer.momentum.x=2"],
         &["optimizer.momentum=fast"],
-        &["optimizer.kind=adam"],
+        &["optimizer.kind=adamm"],
         &["optimizer.groups.0.rate_scale=64"],
         &["pipeline.stages=[{crop={size=32}},{batch=1}]"],
         &["pipeline.stages=[{batch=1}"],
@@ -228,13 +228,13 @@ fn refusals() {
     expect![[r#"
         --set momentum=0.95: unknown key: expected name, seed, data, model, pipeline, optimizer, schedule or run, found `momentum`
         hint: did you mean `optimizer.momentum`?
-        --set optimizer.momentun=0.95: unknown key: expected kind, momentum, weight_decay, label_smoothing or groups, found `optimizer.momentun`
+        --set optimizer.momentun=0.95: unknown key: expected kind, momentum, weight_decay, decay, units, second_momentum, eps, trust, rounds, norms, clip, average, label_smoothing or groups, found `optimizer.momentun`
         hint: did you mean `optimizer.momentum`?
         --set lr=0.1: unknown key: expected name, seed, data, model, pipeline, optimizer, schedule or run, found `lr`
         hint: did you mean `schedule.learning_rate`?
-        --set schedule.lr=0.1: unknown key: expected kind, learning_rate, end_factor, decay_updates or horizon, found `schedule.lr`
+        --set schedule.lr=0.1: unknown key: expected kind, learning_rate, end_factor, decay_updates, warmup or horizon, found `schedule.lr`
         hint: did you mean `schedule.learning_rate`?
-        --set optimizer.lr=0.1: unknown key: expected kind, momentum, weight_decay, label_smoothing or groups, found `optimizer.lr`
+        --set optimizer.lr=0.1: unknown key: expected kind, momentum, weight_decay, decay, units, second_momentum, eps, trust, rounds, norms, clip, average, label_smoothing or groups, found `optimizer.lr`
         hint: did you mean `schedule.learning_rate`?
         --set batch_size=3: unknown key: expected name, seed, data, model, pipeline, optimizer, schedule or run, found `batch_size`
         hint: did you mean `pipeline.stages.batch`?
@@ -242,7 +242,7 @@ fn refusals() {
         hint: did you mean `pipeline.stages.batch`?
         --set epochs=3: unknown key: expected name, seed, data, model, pipeline, optimizer, schedule or run, found `epochs`
         hint: did you mean `run.epochs`?
-        --set run.thread=3: unknown key: expected epochs, target, stop, evaluate, guard, init, replay, threads, convolutions, replicas, accumulate or noise_scale, found `run.thread`
+        --set run.thread=3: unknown key: expected epochs, target, stop, evaluate, guard, init, replay, initial, threads, convolutions, replicas, accumulate or noise_scale, found `run.thread`
         hint: did you mean `run.threads`?
         --set data.tets=3: unknown key: expected kind, path, classes, rate, train, validation, test, images or shards, found `data.tets`
         hint: did you mean `data.test`?
@@ -265,13 +265,14 @@ fn refusals() {
         hint: did you mean "resnet9"?
         --set model.kind=resnet9, `model.channels`: value of the wrong form: expected a list of 4, each of it a whole number, 0 or more, found [16, 32, 64]
         --set model.kind=none: unknown word: expected softmax, fully-connected, simple-cnn, resnet8, resnet9, backbone, dawn-resnet18, resnet32, resnet50, vgg11 or airbench, found "none"
-        --set schedule.points=[[0,0]]: unknown key: expected kind, learning_rate, end_factor, decay_updates or horizon, found `schedule.points`
+        --set schedule.points=[[0,0]]: unknown key: expected kind, learning_rate, end_factor, decay_updates, warmup or horizon, found `schedule.points`
         hint: it belongs to schedule.kind="piecewise"
         --set schedule.kind=piecewise, `schedule`: key is missing: expected a key `points`, found none
         --set optimizer.momentum.x=2: unknown key: expected a key of the plan, found `optimizer.momentum.x`
         hint: did you mean `optimizer.momentum`?
         --set optimizer.momentum=fast: value of the wrong form: expected a number, found "fast"
-        --set optimizer.kind=adam: unknown word: expected sgd, heavy-ball or nesterov, found "adam"
+        --set optimizer.kind=adamm: unknown word: expected sgd, heavy-ball, nesterov, adam, adamw, lars or muon, found "adamm"
+        hint: did you mean "adam"?
         --set optimizer.groups.0.rate_scale=64: no such item in the list: expected a list that has items, found `0`
         hint: set the whole list
         --set pipeline.stages=[{crop={size=32}},{batch=1}], `pipeline.stages.0.crop`: key is missing: expected a key `pad`, found none
@@ -347,7 +348,12 @@ fn kinds_change_whole_sections() {
     plan.set("schedule.kind=constant").unwrap();
     plan.set("run.evaluate.updates=5").unwrap();
     assert_eq!(plan.model, ModelPlan::Softmax {});
-    assert_eq!(plan.schedule, SchedulePlan::Constant { learning_rate: 0.05 });
+    assert_eq!(plan.schedule, SchedulePlan::Constant { learning_rate: 0.05, warmup: None, horizon: None });
+    plan.set("optimizer.average={kind='ema',decay=0.9}").unwrap();
+    plan.set("optimizer.average.every=5").unwrap();
+    assert_eq!(plan.optimizer.average.map(|average| average.every), Some(5));
+    plan.set("optimizer.average=none").unwrap();
+    assert_eq!(plan.optimizer.average, None);
     assert_eq!(plan.run.evaluate, EvaluatePlan::Updates(5));
     plan.set("run.evaluate=epoch").unwrap();
     assert_eq!(plan.run.evaluate, EvaluatePlan::Epoch);

@@ -6,8 +6,9 @@ use crate::{
     WhitenPlan,
 };
 use crate::{
-    CropPlan, DataKind, EvaluatePlan, FlipKind, Group, GroupMatch, GuardPlan, InitPlan, OnBad, OptimizerKind,
-    Padding, SchedulePlan, ShuffleKind, StagePlan, Stop,
+    AverageKind, AveragePlan, CropPlan, CycleShape, DataKind, Decay, EvaluatePlan, FlipKind, Group,
+    GroupMatch, GuardPlan, InitPlan, InitialKind, InitialPlan, Norms, OnBad, OptimizerKind, OptimizerPlan,
+    Padding, SchedulePlan, ShuffleKind, StagePlan, Stop, Units,
 };
 use crate::{EchoFactor, EchoPlan, JitterPlan, RandomResizedCropPlan};
 use expect_test::expect;
@@ -66,7 +67,7 @@ fn what_is_wrong_in_a_file_is_shown_there() {
         ("momentum = 0.9", "momentum = true"),
         ("momentum = 0.9", "momentun = 0.9"),
         ("momentum = 0.9", "learning_rate = 0.1"),
-        ("kind = \"nesterov\"", "kind = \"adam\""),
+        ("kind = \"nesterov\"", "kind = \"adamm\""),
         ("kind = \"linear\"", "kind = \"constant\""),
         ("kind = \"linear\"", "kind = \"lineal\""),
         ("epochs = 3.0", "epochs = 3.0\nbatch_size = 3"),
@@ -153,24 +154,25 @@ fn what_is_wrong_in_a_file_is_shown_there() {
         "momentum = true"
             line 27, column 12, `optimizer.momentum`: value of the wrong form: expected a number, found true
         "momentun = 0.9"
-            line 27, column 1, `optimizer.momentun`: unknown key: expected kind, momentum, weight_decay, label_smoothing or groups, found `momentun`
+            line 27, column 1, `optimizer.momentun`: unknown key: expected kind, momentum, weight_decay, decay, units, second_momentum, eps, trust, rounds, norms, clip, average, label_smoothing or groups, found `momentun`
             hint: did you mean `momentum`?
         "learning_rate = 0.1"
-            line 27, column 1, `optimizer.learning_rate`: unknown key: expected kind, momentum, weight_decay, label_smoothing or groups, found `learning_rate`
+            line 27, column 1, `optimizer.learning_rate`: unknown key: expected kind, momentum, weight_decay, decay, units, second_momentum, eps, trust, rounds, norms, clip, average, label_smoothing or groups, found `learning_rate`
             hint: did you mean `schedule.learning_rate`?
-        "kind = \"adam\""
-            line 26, column 8, `optimizer.kind`: unknown word: expected sgd, heavy-ball or nesterov, found "adam"
+        "kind = \"adamm\""
+            line 26, column 8, `optimizer.kind`: unknown word: expected sgd, heavy-ball, nesterov, adam, adamw, lars or muon, found "adamm"
+            hint: did you mean "adam"?
         "kind = \"constant\""
-            line 34, column 1, `schedule.end_factor`: unknown key: expected kind or learning_rate, found `end_factor`
+            line 34, column 1, `schedule.end_factor`: unknown key: expected kind, learning_rate, warmup or horizon, found `end_factor`
             hint: `end_factor` belongs to kind "linear"
         "kind = \"lineal\""
-            line 32, column 8, `schedule.kind`: unknown word: expected constant, linear or piecewise, found "lineal"
+            line 32, column 8, `schedule.kind`: unknown word: expected constant, linear, cosine, one-cycle, step or piecewise, found "lineal"
             hint: did you mean "linear"?
         "epochs = 3.0\nbatch_size = 3"
-            line 38, column 1, `run.batch_size`: unknown key: expected epochs, target, stop, evaluate, guard, init, replay, threads, convolutions, replicas, accumulate or noise_scale, found `batch_size`
+            line 38, column 1, `run.batch_size`: unknown key: expected epochs, target, stop, evaluate, guard, init, replay, initial, threads, convolutions, replicas, accumulate or noise_scale, found `batch_size`
             hint: did you mean `pipeline.stages.batch`?
         "epochs = 3.0\nlr = 3"
-            line 38, column 1, `run.lr`: unknown key: expected epochs, target, stop, evaluate, guard, init, replay, threads, convolutions, replicas, accumulate or noise_scale, found `lr`
+            line 38, column 1, `run.lr`: unknown key: expected epochs, target, stop, evaluate, guard, init, replay, initial, threads, convolutions, replicas, accumulate or noise_scale, found `lr`
             hint: did you mean `schedule.learning_rate`?
         "epochs = \"three\""
             line 37, column 10, `run.epochs`: value of the wrong form: expected a number, found "three"
@@ -202,7 +204,7 @@ fn unknown_keys_are_data() {
     let error = Plan::parse(&TEXT.replace("momentum", "momentun")).unwrap_err();
     let PlanError::UnknownKey { complaint, nearest, keys } = error else { panic!("{error}") };
     assert_eq!(nearest.as_deref(), Some("momentum"));
-    assert_eq!(keys, ["kind", "momentum", "weight_decay", "label_smoothing", "groups"]);
+    assert_eq!(keys[..4], ["kind", "momentum", "weight_decay", "decay"]);
     assert_eq!(complaint.place, "line 27, column 1, `optimizer.momentun`");
 }
 
@@ -228,7 +230,15 @@ fn full_plans() -> Vec<Plan> {
         StagePlan::Mixup(0.25),
         StagePlan::Cutmix(1.0),
     ];
-    let group = |parameters| Group { parameters, rate_scale: 2.0, decay_scale: 0.0 };
+    let group = |parameters| Group {
+        parameters,
+        prefix: "linear".into(),
+        rate_scale: 2.0,
+        decay_scale: 0.0,
+        rule: Some(OptimizerKind::Muon),
+        momentum: Some(0.5),
+        until: Some(1.5),
+    };
     let mut base = plan();
     base.data = DataPlan {
         kind: DataKind::Shapes,
@@ -249,10 +259,29 @@ fn full_plans() -> Vec<Plan> {
     base.pipeline.draws = crate::Draws::Single;
     base.pipeline.workers = crate::WorkerLife::Epoch;
     base.optimizer.kind = OptimizerKind::HeavyBall;
-    base.optimizer.groups = [GroupMatch::Weights, GroupMatch::Biases, GroupMatch::Gains].map(group).to_vec();
+    let matches = [GroupMatch::Weights, GroupMatch::Biases, GroupMatch::Gains, GroupMatch::All];
+    base.optimizer = OptimizerPlan {
+        decay: Decay::Decoupled,
+        units: Units::Decoupled1024,
+        second_momentum: Some(0.99),
+        eps: Some(1e-6),
+        trust: Some(0.01),
+        rounds: Some(3),
+        norms: Some(Norms::Kept),
+        clip: Some(1.0),
+        average: Some(AveragePlan { kind: AverageKind::Lookahead, decay: 0.95, every: 5, power: 3.0 }),
+        groups: matches.map(group).to_vec(),
+        ..base.optimizer
+    };
     base.run.threads = Some(2);
     base.run.stop = Stop::End;
     base.run.replay = Some("runs/one".into());
+    let kinds = [InitialKind::Orthogonal, InitialKind::Dirac, InitialKind::DiracUniform, InitialKind::Zero];
+    base.run.initial = matches
+        .into_iter()
+        .zip(kinds)
+        .map(|(parameters, kind)| InitialPlan { parameters, prefix: "stage1".into(), kind, gain: Some(2.0) })
+        .collect();
     base.run.init = Some(InitPlan {
         weights: "w.safetensors".into(),
         except: vec!["head".into()],
@@ -261,14 +290,36 @@ fn full_plans() -> Vec<Plan> {
     (base.run.replicas, base.run.accumulate, base.run.noise_scale) = (2, 3, Some(5));
     let models = full_models();
     let schedules = [
-        SchedulePlan::Constant { learning_rate: 0.1 },
+        SchedulePlan::Constant { learning_rate: 0.1, warmup: None, horizon: None },
         SchedulePlan::Linear {
+            warmup: None,
             learning_rate: 0.1,
             end_factor: 0.5,
             decay_updates: Some(u64::MAX >> 1),
             horizon: Some(1.5),
         },
-        SchedulePlan::Piecewise { points: vec![[0.0, 1e-300], [1.0, 0.1]], horizon: Some(2.0) },
+        SchedulePlan::Piecewise {
+            points: vec![[0.0, 1e-300], [1.0, 0.1]],
+            warmup: Some(0.05),
+            horizon: Some(2.0),
+        },
+        SchedulePlan::Cosine { learning_rate: 0.1, end_factor: 0.0, warmup: Some(0.05), horizon: Some(2.0) },
+        SchedulePlan::OneCycle {
+            learning_rate: 0.1,
+            start_factor: 0.2,
+            end_factor: 0.07,
+            peak: 0.23,
+            shape: CycleShape::Cosine,
+            warmup: Some(0.05),
+            horizon: Some(2.0),
+        },
+        SchedulePlan::Step {
+            learning_rate: 0.1,
+            factor: 0.1,
+            drops: vec![0.5, 0.75],
+            warmup: Some(0.05),
+            horizon: Some(2.0),
+        },
     ];
     let evaluations =
         [EvaluatePlan::Auto, EvaluatePlan::Epoch, EvaluatePlan::Updates(7), EvaluatePlan::Geometric];
@@ -279,12 +330,20 @@ fn full_plans() -> Vec<Plan> {
         DataKind::FashionMnist,
         DataKind::ImageFolder,
     ];
-    let rules = [OptimizerKind::Sgd, OptimizerKind::HeavyBall, OptimizerKind::Nesterov];
-    let most = models.len();
+    let rules = [
+        OptimizerKind::Sgd,
+        OptimizerKind::HeavyBall,
+        OptimizerKind::Nesterov,
+        OptimizerKind::Adam,
+        OptimizerKind::Adamw,
+        OptimizerKind::Lars,
+        OptimizerKind::Muon,
+    ];
+    let most = models.len().max(schedules.len()).max(rules.len());
     (0..most)
         .map(|i| {
             let mut plan = base.clone();
-            plan.model = models[i].clone();
+            plan.model = models[i % models.len()].clone();
             plan.schedule = schedules[i % schedules.len()].clone();
             plan.run.evaluate = evaluations[i % evaluations.len()];
             plan.run.guard = [GuardPlan::Finite, GuardPlan::Off, GuardPlan::Loss(1e4)][i % 3];
@@ -441,7 +500,11 @@ proptest! {
         plan.data.path = path;
         plan.run.epochs = epochs;
         plan.model = ModelPlan::Resnet8 { channels: sizes.map(|n| n as usize) };
-        plan.schedule = SchedulePlan::Constant { learning_rate: if rate.is_nan() { 0.5 } else { rate } };
+        plan.schedule = SchedulePlan::Constant {
+            learning_rate: if rate.is_nan() { 0.5 } else { rate },
+            warmup: None,
+            horizon: None,
+        };
         plan.pipeline.stages.push(StagePlan::Crop(CropPlan { size: 3, pad, padding: Padding::Zero }));
         let text = plan.to_toml();
         let read = Plan::parse(&text).unwrap();

@@ -28,7 +28,8 @@ pub use store::{
     StudyExport, StudyPoint, TrialEvaluation, TrialState, Values, check_store,
 };
 pub use summary::{
-    BadExample, Ceiling, DataReport, Divergence, GradientNoise, LossAt, Metrics, Position, Status, Summary, TimeSplit,
+    BadExample, Ceiling, DataReport, Divergence, GradientNoise, LossAt, Metrics, Position, Status, Summary,
+    TimeSplit,
 };
 pub use weights::{Tensor, TensorRef, WEIGHTS_FORMAT, Weights, WeightsAbout, write_tensors, write_weights};
 pub use writer::RunWriter;

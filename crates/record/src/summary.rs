@@ -89,9 +89,10 @@ impl Metrics {
         }
     }
 
-    /// Whether this meets the target; never if it is of another split.
+    /// Whether this meets the target; never if it is of another split, nor where the loss is no finite number: what a
+    /// network that has broken down gets right is no result.
     pub fn meets(&self, target: &Target) -> bool {
-        self.split == target.split && target.met(self.get(target.metric))
+        self.split == target.split && self.loss.is_finite() && target.met(self.get(target.metric))
     }
 }
 
@@ -240,6 +241,9 @@ pub struct Summary {
     pub diverged: Option<Divergence>,
     /// How far the run came.
     pub position: Position,
+    /// The epochs that the plan says, where the whole updates that they take are more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rounded_from: Option<Epochs>,
     /// Examples a second of the training clock.
     #[serde(with = "number")]
     pub examples_per_second: f64,
@@ -264,6 +268,15 @@ pub(crate) mod tests {
     use super::*;
     use expect_test::expect;
 
+    #[test]
+    fn a_loss_that_is_no_number_meets_nothing() {
+        for target in ["val.error<=1", "val.accuracy>=0", "val.loss<=inf", "val.loss>=0"] {
+            let Ok(target) = Target::parse(target) else { continue };
+            let meets = |loss| Metrics::from_sums(Split::Val, loss, 10, 100).meets(&target);
+            assert!(!meets(f64::NAN) && !meets(f64::INFINITY) && meets(200.0), "{target:?}");
+        }
+    }
+
     pub(crate) fn summary() -> Summary {
         let position = Position {
             updates: Updates(704),
@@ -283,6 +296,7 @@ pub(crate) mod tests {
             last: Some(metrics),
             diverged: None,
             position,
+            rounded_from: None,
             examples_per_second: 3600.0,
             time: TimeSplit {
                 prepare: Seconds(1.0),

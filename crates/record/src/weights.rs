@@ -5,7 +5,7 @@ use crate::{RecordError, replace_file};
 use safetensors::{Dtype, SafeTensors};
 use serde_json::{Value, json};
 use sooner_base::Shape;
-use sooner_plan::{DataPlan, ModelPlan, PipelinePlan, Plan, StagePlan};
+use sooner_plan::{AverageKind, DataPlan, ModelPlan, PipelinePlan, Plan, StagePlan};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
@@ -29,6 +29,8 @@ pub struct WeightsAbout {
     pub pipeline: PipelinePlan,
     /// The layouts of the tensors, in words.
     pub layouts: String,
+    /// What the tensors are running averages by, such as `ema`; none where they are the parameters themselves.
+    pub average: Option<String>,
 }
 
 impl WeightsAbout {
@@ -36,19 +38,24 @@ impl WeightsAbout {
     pub fn of(plan: &Plan, layouts: &str) -> WeightsAbout {
         let (workload, model, data) = (plan.name.clone(), plan.model.clone(), plan.data.clone());
         let pipeline = still(&plan.pipeline);
-        WeightsAbout { workload, model, data, pipeline, layouts: layouts.to_string() }
+        // Under lookahead the parameters are what is evaluated, and at the end they are the averages.
+        let beside = plan.optimizer.average.filter(|average| average.kind == AverageKind::Ema);
+        let average = beside.map(|average| average.kind.name().to_string());
+        WeightsAbout { workload, model, data, pipeline, layouts: layouts.to_string(), average }
     }
 
     /// Sorted by key.
     fn to_metadata(&self) -> BTreeMap<&'static str, String> {
-        BTreeMap::from([
+        let mut entries = BTreeMap::from([
             ("format", WEIGHTS_FORMAT.to_string()),
             ("workload", self.workload.clone()),
             ("model", self.model.to_toml()),
             ("pipeline", self.pipeline.to_toml()),
             ("data", self.data.to_toml()),
             ("layouts", self.layouts.clone()),
-        ])
+        ]);
+        entries.extend(self.average.clone().map(|average| ("average", average)));
+        entries
     }
 
     fn from_metadata(
@@ -80,6 +87,7 @@ impl WeightsAbout {
             data: DataPlan::parse(entry("data")?).map_err(wrong("data"))?,
             pipeline: PipelinePlan::parse(entry("pipeline")?).map_err(wrong("pipeline"))?,
             layouts: entry("layouts")?.clone(),
+            average: entries.get("average").cloned(),
         }))
     }
 }

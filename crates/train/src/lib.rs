@@ -2,6 +2,7 @@
 //! that a killed run goes on from with the same bits, and an honest account of time. **Invariant:** nothing here prints,
 //! and time is an argument.
 
+mod averages;
 mod evaluate;
 mod feed;
 mod job;
@@ -14,6 +15,7 @@ mod run;
 mod save;
 mod stopwatch;
 mod telling;
+mod whiten;
 
 pub use evaluate::Evaluator;
 pub use job::{Control, Job, Observer, Progress, Start};
@@ -25,6 +27,7 @@ pub use run::{split, train};
 pub use save::save_weights;
 pub use stopwatch::{Phase, Stopwatch};
 pub use telling::{LAYOUTS, data_notes};
+pub use whiten::{Patches, whitening_filters};
 
 use sooner_engine::EngineError;
 use sooner_models::ModelError;

@@ -5,12 +5,9 @@ use crate::parts::{Examples, Parts, PartsOutcome, Split};
 use sooner_base::{Batch, Bytes, NoisePair};
 use sooner_engine::native::{Kernels, Native, Pool};
 use sooner_engine::{EngineError, Feed, Program, State, Vars};
-use sooner_models::{LABEL_SMOOTHING, Model};
-use sooner_plan::{OptimizerPlan, Plan};
+use sooner_models::Model;
+use sooner_plan::{Moment, OptimizerPlan, Plan};
 use std::sync::Arc;
-
-/// The most scalars that an update program has.
-const MOST_SCALARS: usize = 4;
 
 /// Programs of a model, compiled when first needed.
 pub struct Programs {
@@ -31,6 +28,8 @@ pub struct Programs {
 struct UpdateProgram {
     batch: usize,
     scalars: Vec<String>,
+    /// Their values in this update, kept so that an update allocates nothing.
+    values: Vec<f32>,
     native: Native,
 }
 
@@ -101,7 +100,7 @@ impl Programs {
             let program = self.model.update_program(batch, optimizer)?;
             let native = Native::compile_on(&program, self.kernels, self.pool.clone())?;
             let scalars = program.graph.scalars().to_vec();
-            self.updates.push(UpdateProgram { batch, scalars, native });
+            self.updates.push(UpdateProgram { batch, values: vec![0.0; scalars.len()], scalars, native });
         }
         Ok(())
     }
@@ -134,32 +133,63 @@ impl Programs {
         Ok(&mut self.evals[at].1)
     }
 
-    /// Runs one update of the plan at this learning rate.
+    /// Runs the plan's update of this moment.
     pub fn run_update(
         &mut self,
         state: &mut State,
         batch: &Batch,
         plan: &Plan,
-        learning_rate: f64,
+        at: Moment,
+    ) -> Result<UpdateOutcome, TrainError> {
+        let number = |name: &str| {
+            plan.scalar(name, at).unwrap_or_else(|| panic!("update programs have no scalar `{name}`"))
+        };
+        self.run_fed(state, batch, &plan.optimizer, &number)
+    }
+
+    /// Runs the plan's first update at a learning rate of 0, for measurements: parameters stay finite however often this
+    /// runs, and the work is the same.
+    pub fn run_still(
+        &mut self,
+        state: &mut State,
+        batch: &Batch,
+        plan: &Plan,
+    ) -> Result<UpdateOutcome, TrainError> {
+        let at = Moment { update: 0, horizon: 1, epoch: 1, schedule: (0, 1) };
+        let number = |name: &str| match name {
+            "learning_rate" => 0.0,
+            name => {
+                plan.scalar(name, at).unwrap_or_else(|| panic!("update programs have no scalar `{name}`"))
+            }
+        };
+        self.run_fed(state, batch, &plan.optimizer, &number)
+    }
+
+    /// Runs an update with these values of its scalars, which are asked for by name.
+    fn run_fed(
+        &mut self,
+        state: &mut State,
+        batch: &Batch,
+        optimizer: &OptimizerPlan,
+        number: &(dyn Fn(&str) -> f64 + Sync),
     ) -> Result<UpdateOutcome, TrainError> {
         if self.model.takes_soft_labels() {
             let classes = self.model.classes();
             check_labels(batch, classes)?;
             batch.write_distributions(classes, &mut self.soft_labels);
         }
-        self.prepare(batch.len(), &plan.optimizer)?;
+        self.prepare(batch.len(), optimizer)?;
         let examples = Examples {
             features: &batch.features,
             labels: &batch.labels,
             soft_labels: &self.soft_labels,
             origins: &batch.origins,
         };
-        let scalar = |name: &str| scalar(plan, learning_rate, name);
         let outcome = match &mut self.parts {
-            Some(parts) => parts.run(state, examples, &scalar, self.measure)?,
+            Some(parts) => parts.run(state, examples, number, self.measure)?,
             None => {
                 let update = self.updates.iter_mut().find(|update| update.batch == batch.len());
-                update.expect("just compiled").run(state, examples, &scalar)?
+                update.expect("just compiled").run(state, examples, number)?
             }
         };
         let accuracy = outcome.correct / batch.len() as f64;
@@ -172,29 +202,17 @@ impl UpdateProgram {
         &mut self,
         state: &mut State,
         examples: Examples<'_, f32>,
-        scalar: &dyn Fn(&str) -> f64,
+        number: &(dyn Fn(&str) -> f64 + Sync),
     ) -> Result<PartsOutcome, EngineError> {
-        let mut scalars = [0f32; MOST_SCALARS];
-        for (value, name) in scalars.iter_mut().zip(&self.scalars) {
-            *value = scalar(name) as f32;
+        for (value, name) in self.values.iter_mut().zip(&self.scalars) {
+            *value = number(name) as f32;
         }
         let Examples { features, labels, soft_labels, origins } = examples;
-        let scalars = &scalars[..self.scalars.len()];
+        let scalars = &self.values;
         self.native
             .run(state, &Feed { features, labels, scalars, soft_labels, origins, ..Feed::default() })?;
         let [loss, correct] = [0, 1].map(|output| f64::from(self.native.output(output)[0]));
         Ok(PartsOutcome { loss, correct, noise: None })
-    }
-}
-
-/// What an update program's scalar of this name is.
-fn scalar(plan: &Plan, learning_rate: f64, name: &str) -> f64 {
-    match name {
-        "learning_rate" => learning_rate,
-        "momentum" => plan.optimizer.momentum,
-        "weight_decay" => plan.optimizer.weight_decay,
-        LABEL_SMOOTHING => plan.optimizer.label_smoothing,
-        other => unreachable!("update programs have no scalar `{other}`"),
     }
 }
 

@@ -1,17 +1,19 @@
 //! The loop. What is inside the training clock is visible here: every phase of the stopwatch is entered by name.
 
+use crate::averages::Averages;
 use crate::feed::AutoRun;
 use crate::pacing::Pacer;
 use crate::parts::Split;
 use crate::programs::UpdateOutcome;
 use crate::resume::check_resumable;
 use crate::telling::SinceLog;
+use crate::whiten::{WHITEN, whitening_filters};
 use crate::{
     Control, Evaluator, Job, Observer, Phase, Programs, ResumeError, TrainError, restore, start_from,
 };
 use sooner_base::{Bytes, NoiseScale, Seconds, Updates};
 use sooner_engine::{State, Vars};
-use sooner_models::Model;
+use sooner_models::{Model, start_as};
 use sooner_pipeline::{Pipeline, Position as Place};
 use sooner_plan::{EvaluatePlan, EvaluationPoints, Metric, Pace, RunPlan, Stop, Target};
 use sooner_record::{
@@ -88,6 +90,7 @@ pub(crate) struct Machinery<'p> {
     pub(crate) programs: Programs,
     pub(crate) vars: Vars,
     pub(crate) state: State,
+    pub(crate) averages: Averages,
     evaluator: Evaluator,
 }
 
@@ -141,11 +144,18 @@ impl<'a, 'w> Run<'a, 'w> {
         let plan = self.job.plan;
         let mut programs =
             Programs::new(model, self.job.kernels, self.job.pool.clone()).cut(split(&plan.run));
-        let vars = programs.compile(&self.batch_sizes(), &plan.optimizer)?;
+        let mut vars = programs.compile(&self.batch_sizes(), &plan.optimizer)?;
+        start_as(&mut vars, &plan.run.initial)?;
         let mut state = State::init(&vars, plan.seed);
+        let mut given = false;
         if let Some(weights) = self.job.start.weights.take() {
             let except = plan.run.init.as_ref().map_or(&[][..], |init| &init.except);
             start_from(&vars, &mut state, &weights, except)?;
+            state.follow(&vars);
+            given = !except.iter().any(|prefix| WHITEN.starts_with(prefix.as_str()));
+        }
+        if self.job.start.checkpoint.is_none() && !given {
+            self.whiten(&programs, &vars, &mut state, pipeline)?;
         }
         self.take_up(&vars, &mut state, pipeline)?;
         self.take_up_auto()?;
@@ -156,7 +166,26 @@ impl<'a, 'w> Run<'a, 'w> {
         let examples = self.job.splits.get(plan.evaluation_split()).clone();
         let mut evaluator = Evaluator::new(pipeline.evaluation(examples, Evaluator::BATCH)?);
         evaluator.compile(&mut programs)?;
-        Ok(Machinery { pipeline, programs, vars, state, evaluator })
+        let averages = Averages::new(&vars, &plan.optimizer);
+        Ok(Machinery { pipeline, programs, vars, state, averages, evaluator })
+    }
+
+    /// Works out the filters that whiten patches of images, where the network begins with them. The training clock runs
+    /// meanwhile.
+    fn whiten(
+        &mut self,
+        programs: &Programs,
+        vars: &Vars,
+        state: &mut State,
+        pipeline: &Pipeline,
+    ) -> Result<(), TrainError> {
+        let Some(whitening) = programs.model().whitening() else { return Ok(()) };
+        let Some(var) = vars.find(WHITEN) else { return Ok(()) };
+        self.job.watch.enter(Phase::Preprocess);
+        let images = pipeline.evaluation(self.job.splits.train.clone(), Evaluator::BATCH)?;
+        state.values[var.index()] = whitening_filters(images, whitening, &self.job.pool)?;
+        self.job.watch.enter(Phase::Prepare);
+        Ok(())
     }
 
     /// Takes up the thread where a checkpoint left it.
@@ -205,7 +234,6 @@ impl<'a, 'w> Run<'a, 'w> {
         observer: &mut dyn Observer,
     ) -> Result<Option<Status>, TrainError> {
         let plan = self.job.plan;
-        let horizon = plan.horizon_updates(self.job.facts.train_examples).0;
         // Resumed, the run may be where an evaluation is still to be made, or meet a target that is another now.
         let mut status = self.met_now(self.last.filter(|_| self.evaluated));
         if status.is_none() {
@@ -234,13 +262,14 @@ impl<'a, 'w> Run<'a, 'w> {
                 self.duplicates += batch.duplicates() as u64;
             }
             self.job.watch.enter(Phase::Train);
-            let rate = match &self.auto {
-                None => plan.schedule.learning_rate(self.updates, horizon),
-                Some(auto) => plan.schedule.learning_rate(self.fresh, auto.horizon.0),
-            };
+            let mut at = plan.moment(self.job.facts.train_examples, self.updates);
+            if let Some(auto) = &self.auto {
+                at.schedule = (self.fresh, auto.horizon.0);
+            }
+            let rate = plan.learning_rate(at);
             m.programs
                 .measure_noise(plan.run.noise_scale.is_some_and(|every| self.updates.is_multiple_of(every)));
-            let outcome = m.programs.run_update(&mut m.state, &batch, plan, rate)?;
+            let outcome = m.programs.run_update(&mut m.state, &batch, plan, at)?;
             self.examples += batch.len() as u64;
             self.fresh += batch.fresh as u64;
             m.pipeline.recycle(batch);
@@ -310,7 +339,10 @@ impl<'a, 'w> Run<'a, 'w> {
         m.pipeline.pause();
         self.job.watch.enter(Phase::Evaluate);
         let interrupted = || observer.interrupted();
-        let metrics = m.evaluator.run_unless(&mut m.programs, &mut m.state, &interrupted)?;
+        m.averages.exchange(&mut m.state);
+        let metrics = m.evaluator.run_unless(&mut m.programs, &mut m.state, &interrupted);
+        m.averages.exchange(&mut m.state);
+        let metrics = metrics?;
         self.job.watch.enter(Phase::Log);
         let Some(metrics) = metrics else { return Ok(Some(Status::Interrupted)) };
         self.evaluated = true;

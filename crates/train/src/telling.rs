@@ -133,11 +133,15 @@ impl Run<'_, '_> {
         Ok(self.writer.checkpoint(&about, &tensors)?)
     }
 
-    /// Writes the model's variables; those of the optimiser belong to checkpoints.
-    pub(crate) fn write_weights(&mut self, m: &Machinery<'_>) -> Result<(), TrainError> {
+    /// Writes the model's variables as they are evaluated; those of the optimiser belong to checkpoints.
+    pub(crate) fn write_weights(&mut self, m: &mut Machinery<'_>) -> Result<(), TrainError> {
         self.writer.sync()?;
         let about = WeightsAbout::of(self.job.plan, LAYOUTS);
-        Ok(write_weights(&self.writer.weights_path(), &about, &tensors(m, |role| role != Role::Slot))?)
+        m.averages.exchange(&mut m.state);
+        let written =
+            write_weights(&self.writer.weights_path(), &about, &tensors(m, |role| role != Role::Slot));
+        m.averages.exchange(&mut m.state);
+        Ok(written?)
     }
 
     /// Busy seconds of each stage, in this process and those before it.
@@ -166,7 +170,10 @@ impl Run<'_, '_> {
             notes.push(format!("{} decoded images {done} their camera noted", odd.turned));
         }
         if odd.truncated > 0 {
-            notes.push(format!("{} decoded images end before their file says; the rest is grey", odd.truncated));
+            notes.push(format!(
+                "{} decoded images end before their file says; the rest is grey",
+                odd.truncated
+            ));
         }
         let bad = m.pipeline.bad().into_iter();
         DataReport {
@@ -186,6 +193,7 @@ impl Run<'_, '_> {
         let position = self.position();
         let training = position.training_seconds.0;
         let seconds_at_peak = self.seconds_at_peak(position.examples);
+        let asked = self.job.plan.run.epochs;
         let summary = Summary {
             workload: self.job.plan.name.clone(),
             status,
@@ -195,6 +203,8 @@ impl Run<'_, '_> {
             last: self.last,
             diverged: self.diverged,
             position,
+            rounded_from: (self.updates == self.total && position.epochs.0 > asked * (1.0 + 1e-9))
+                .then_some(Epochs(asked)),
             examples_per_second: position.examples.0 as f64 / training,
             time: self.job.watch.split(),
             stages,
@@ -218,7 +228,9 @@ impl Run<'_, '_> {
 pub fn data_notes(splits: &Splits, pipeline: &Pipeline) -> Vec<String> {
     let notices = splits.notices.iter().map(ToString::to_string);
     let notes = pipeline.notes().iter();
-    notices.chain(notes.map(|note| format!("stage {} ({}): {}", note.position, note.stage, note.text))).collect()
+    notices
+        .chain(notes.map(|note| format!("stage {} ({}): {}", note.position, note.stage, note.text)))
+        .collect()
 }
 
 /// The values of all variables whose role is wanted.

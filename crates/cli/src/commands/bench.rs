@@ -82,13 +82,12 @@ fn measure(plan: &Plan) -> anyhow::Result<Report> {
     let vars = programs.compile(&[batch.len()], &plan.optimizer)?;
     let mut state = State::init(&vars, plan.seed);
 
-    // A rate of zero keeps the values finite however long this runs; the work is the same.
-    programs.run_update(&mut state, &batch, plan, 0.0)?;
+    programs.run_still(&mut state, &batch, plan)?;
     let mut seconds = Vec::new();
     let start = clock.now();
     while seconds.len() < UPDATES || (clock.now() - start).0 < SECONDS {
         let before = clock.now();
-        programs.run_update(&mut state, &batch, plan, 0.0)?;
+        programs.run_still(&mut state, &batch, plan)?;
         seconds.push((clock.now() - before).0);
     }
     let typical = median(&seconds).expect("updates were measured");

@@ -106,7 +106,10 @@ fn what_cannot_be_followed_is_refused() {
     let text = refusal(bench.run(&auto), 1);
     assert!(text.contains("no schedule of fresh examples in its run.jsonl"), "{text}");
     let text = refusal(
-        bench.run(&[&["train", "@durable.toml", "--set", "schedule.decay_updates=9", "--out", "@new"][..], &AUTO].concat()),
+        bench.run(
+            &[&["train", "@durable.toml", "--set", "schedule.decay_updates=9", "--out", "@new"][..], &AUTO]
+                .concat(),
+        ),
         2,
     );
     assert!(text.contains("schedule.decay_updates"), "{text}");

@@ -50,3 +50,27 @@ fn the_guard_chooses() {
     assert_eq!((code, result["status"].as_str()), (0, Some("done")), "{result}");
     assert_eq!(result["final"]["loss"], Value::Null);
 }
+
+#[test]
+fn a_network_that_broke_down_reaches_nothing() {
+    let bench = Bench::new();
+    let words =
+        [&WILD[..], &["--set", "optimizer.weight_decay=1", "--set", "guard=off", "--target", "val.error<=1"]]
+            .concat();
+    // The first evaluations may still see finite losses, and any error is at most 1: only the end is judged.
+    let words = [&words[..], &["--set", "run.stop=end"]].concat();
+    let (code, result) = run(&bench, "broken", &words);
+    assert_eq!((code, result["status"].as_str()), (3, Some("budget")), "{result}");
+    assert_eq!(result["final"]["loss"], Value::Null);
+}
+
+#[test]
+fn whole_updates_may_be_more_than_was_asked_for() {
+    let bench = Bench::new();
+    let result = bench.train("part", &["--epochs", "0.01"]);
+    assert_eq!(
+        (result["position"]["updates"].as_u64(), result["rounded_from"].as_f64()),
+        (Some(1), Some(0.01))
+    );
+    assert_eq!(bench.train("whole", &[]).get("rounded_from"), None);
+}

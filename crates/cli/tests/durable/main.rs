@@ -11,6 +11,7 @@ mod damage;
 mod divergence;
 mod init;
 mod kill;
+mod optimizers;
 mod parts;
 mod rerun;
 mod signal;

@@ -18,11 +18,8 @@ impl Buffered {
     /// The index of each place of an epoch.
     pub(crate) fn table(&self, epoch: u32) -> Vec<u32> {
         let total: u64 = self.shards.iter().sum();
-        let starts: Vec<u64> = self
-            .shards
-            .iter()
-            .scan(0, |sum, count| Some(std::mem::replace(sum, *sum + count)))
-            .collect();
+        let starts: Vec<u64> =
+            self.shards.iter().scan(0, |sum, count| Some(std::mem::replace(sum, *sum + count))).collect();
         let shards = Permutation::new(self.key.derive(0), epoch, self.shards.len() as u64);
         let incoming = (0..self.shards.len() as u64).flat_map(|place| {
             let shard = shards.get(place) as usize;

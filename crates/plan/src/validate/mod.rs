@@ -40,7 +40,7 @@ impl Plan {
         model::check(&self.model)?;
         stages::check(&self.pipeline, facts)?;
         training::check_optimizer(&self.optimizer)?;
-        training::check_schedule(&self.schedule)?;
+        training::check_schedule(&self.schedule, self.optimizer.average.is_some())?;
         run::check(self, facts)
     }
 }

@@ -24,6 +24,7 @@ pub(crate) fn check(plan: &Plan, facts: &DataFacts) -> Result<(), PlanError> {
         check_init(init)?;
     }
     check_auto(plan)?;
+    crate::initial::check(&run.initial)?;
     let target = plan.target()?;
     if let Some(horizon) = plan.schedule.horizon() {
         number("schedule.horizon", horizon, "at most 1e9 epochs", horizon <= MOST_EPOCHS)?;

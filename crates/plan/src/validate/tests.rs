@@ -300,6 +300,143 @@ fn training() {
 }
 
 #[test]
+fn optimizers() {
+    expect![[r#"
+        optimizer.kind=adam & optimizer.second_momentum=0.99 & optimizer.eps=1e-6
+            accepted
+        optimizer.second_momentum=0.99
+            optimizer.second_momentum: key of another rule: expected none, since no rule here is "adam", found one
+            hint: leave it out
+        optimizer.kind=adamw & optimizer.second_momentum=1
+            optimizer.second_momentum: value cannot be used: expected a number from 0 to below 1, found 1.0
+        optimizer.kind=adam & optimizer.eps=0
+            optimizer.eps: value cannot be used: expected a number above 0, found 0.0
+        optimizer.trust=0.01
+            optimizer.trust: key of another rule: expected none, since no rule here is "lars", found one
+            hint: leave it out
+        optimizer.kind=lars & optimizer.trust=nan
+            optimizer.trust: value cannot be used: expected a number above 0, found NaN
+        optimizer.kind=adamw & optimizer.decay=coupled
+            accepted
+        optimizer.kind=muon & optimizer.rounds=3 & optimizer.norms=kept
+            accepted
+        optimizer.kind=muon & optimizer.rounds=0
+            optimizer.rounds: value cannot be used: expected 1 to 100 rounds, found 0
+        optimizer.norms=kept
+            optimizer.norms: key of another rule: expected none, since no rule here is "muon", found one
+            hint: leave it out
+        optimizer.groups=[{parameters='weights',rule='muon'}] & optimizer.norms=kept
+            accepted
+        optimizer.clip=0
+            optimizer.clip: value cannot be used: expected a number above 0, found 0.0
+        optimizer.clip=1
+            accepted
+        optimizer.average={kind='ema',decay=1.5}
+            optimizer.average.decay: value cannot be used: expected a share from 0 to 1, found 1.5
+        optimizer.average={kind='ema',decay=0.9,every=0}
+            optimizer.average.every: value cannot be used: expected at least 1 update, found 0
+        optimizer.average={kind='lookahead',decay=0.9,power=-1}
+            optimizer.average.power: value cannot be used: expected a number, 0 or more, found -1.0
+        optimizer.average={kind='lookahead',decay=0.9,power=3,every=5}
+            accepted
+        optimizer.average={kind='ema',decay=0.9} & schedule.decay_updates=100 & schedule.horizon=3
+            accepted
+        optimizer.units=decoupled-1024
+            accepted
+        optimizer.groups=[{parameters='biases',momentum=1}]
+            optimizer.groups.0.momentum: value cannot be used: expected a number from 0 to below 1, found 1.0
+        optimizer.groups=[{parameters='biases',until=-1}]
+            optimizer.groups.0.until: value cannot be used: expected a number of epochs, 0 or more, found -1.0
+        optimizer.groups=[{parameters='all'},{parameters='biases',prefix='linear'}]
+            optimizer.groups.1: group holds nothing: expected parameters that no group before it holds, since the first that matches counts, found only those of optimizer.groups.0
+            hint: put the narrower group first
+        optimizer.groups=[{parameters='biases',prefix='linear'},{parameters='biases'},{parameters='all'}]
+            accepted
+        optimizer.groups=[{parameters='weights',rule='sgd',momentum=0.9}]
+            optimizer.groups.0.momentum: plain descent has no momentum: expected none with rule "sgd", found 0.9
+            hint: rules with momentum are "heavy-ball" and "nesterov"
+        optimizer.groups=[{parameters='weights',rule='sgd'}]
+            accepted
+        run.initial=[{parameters='weights',kind='orthogonal',gain=2}]
+            accepted
+        run.initial=[{parameters='weights',kind='orthogonal',gain=0}]
+            run.initial.0.gain: value cannot be used: expected a number above 0, found 0.0
+        run.initial=[{parameters='weights',kind='dirac',gain=2}]
+            run.initial.0.gain: key of another kind: expected none but with kind "orthogonal", found 2
+            hint: leave it out
+    "#]].assert_eq(&complaints(&[
+        "optimizer.kind=adam & optimizer.second_momentum=0.99 & optimizer.eps=1e-6",
+        "optimizer.second_momentum=0.99",
+        "optimizer.kind=adamw & optimizer.second_momentum=1",
+        "optimizer.kind=adam & optimizer.eps=0",
+        "optimizer.trust=0.01",
+        "optimizer.kind=lars & optimizer.trust=nan",
+        "optimizer.kind=adamw & optimizer.decay=coupled",
+        "optimizer.kind=muon & optimizer.rounds=3 & optimizer.norms=kept",
+        "optimizer.kind=muon & optimizer.rounds=0",
+        "optimizer.norms=kept",
+        "optimizer.groups=[{parameters='weights',rule='muon'}] & optimizer.norms=kept",
+        "optimizer.clip=0",
+        "optimizer.clip=1",
+        "optimizer.average={kind='ema',decay=1.5}",
+        "optimizer.average={kind='ema',decay=0.9,every=0}",
+        "optimizer.average={kind='lookahead',decay=0.9,power=-1}",
+        "optimizer.average={kind='lookahead',decay=0.9,power=3,every=5}",
+        "optimizer.average={kind='ema',decay=0.9} & schedule.decay_updates=100 & schedule.horizon=3",
+        "optimizer.units=decoupled-1024",
+        "optimizer.groups=[{parameters='biases',momentum=1}]",
+        "optimizer.groups=[{parameters='biases',until=-1}]",
+        "optimizer.groups=[{parameters='all'},{parameters='biases',prefix='linear'}]",
+        "optimizer.groups=[{parameters='biases',prefix='linear'},{parameters='biases'},{parameters='all'}]",
+        "optimizer.groups=[{parameters='weights',rule='sgd',momentum=0.9}]",
+        "optimizer.groups=[{parameters='weights',rule='sgd'}]",
+        "run.initial=[{parameters='weights',kind='orthogonal',gain=2}]",
+        "run.initial=[{parameters='weights',kind='orthogonal',gain=0}]",
+        "run.initial=[{parameters='weights',kind='dirac',gain=2}]",
+    ]));
+}
+
+#[test]
+fn schedules() {
+    expect![[r#"
+        schedule={kind='constant',learning_rate=0.1,warmup=0.1}
+            accepted
+        schedule={kind='constant',learning_rate=0.1,warmup=1.1}
+            schedule.warmup: value cannot be used: expected a share from 0 to 1, found 1.1
+        schedule={kind='cosine',learning_rate=0.1,end_factor=2}
+            schedule.end_factor: value cannot be used: expected a share from 0 to 1, found 2.0
+        schedule={kind='cosine',learning_rate=0,end_factor=0}
+            schedule.learning_rate: value cannot be used: expected a number above 0, found 0.0
+        schedule={kind='one-cycle',learning_rate=1,start_factor=0.1,end_factor=0,peak=1}
+            schedule.peak: value cannot be used: expected a share from 0 to below 1, found 1.0
+        schedule={kind='one-cycle',learning_rate=1,start_factor=-0.1,end_factor=0,peak=0.5}
+            schedule.start_factor: value cannot be used: expected a share from 0 to 1, found -0.1
+        schedule={kind='one-cycle',learning_rate=1,start_factor=0,end_factor=0,peak=0}
+            accepted
+        schedule={kind='step',learning_rate=1,factor=0.1,drops=[0.5,0.5]}
+            schedule.drops.1: value cannot be used: expected a share above the one before and below 1, found 0.5
+        schedule={kind='step',learning_rate=1,factor=0.1,drops=[1]}
+            schedule.drops.0: value cannot be used: expected a share above the one before and below 1, found 1.0
+        schedule={kind='step',learning_rate=1,factor=0,drops=[0.5]}
+            schedule.factor: value cannot be used: expected a number above 0, found 0.0
+        schedule={kind='step',learning_rate=1,factor=0.1,drops=[0.5,0.75]}
+            accepted
+    "#]].assert_eq(&complaints(&[
+        "schedule={kind='constant',learning_rate=0.1,warmup=0.1}",
+        "schedule={kind='constant',learning_rate=0.1,warmup=1.1}",
+        "schedule={kind='cosine',learning_rate=0.1,end_factor=2}",
+        "schedule={kind='cosine',learning_rate=0,end_factor=0}",
+        "schedule={kind='one-cycle',learning_rate=1,start_factor=0.1,end_factor=0,peak=1}",
+        "schedule={kind='one-cycle',learning_rate=1,start_factor=-0.1,end_factor=0,peak=0.5}",
+        "schedule={kind='one-cycle',learning_rate=1,start_factor=0,end_factor=0,peak=0}",
+        "schedule={kind='step',learning_rate=1,factor=0.1,drops=[0.5,0.5]}",
+        "schedule={kind='step',learning_rate=1,factor=0.1,drops=[1]}",
+        "schedule={kind='step',learning_rate=1,factor=0,drops=[0.5]}",
+        "schedule={kind='step',learning_rate=1,factor=0.1,drops=[0.5,0.75]}",
+    ]));
+}
+
+#[test]
 fn run() {
     expect![[r#"
         run.epochs=0

@@ -75,7 +75,7 @@ fn measure(ready: &Ready, args: &ProfileArgs, worths: &Worths) -> anyhow::Result
     let mut state = State::init(&vars, plan.seed);
     // A rate of zero keeps the values finite however long this takes; the work is the same.
     let mut update = |batch: &Batch| -> anyhow::Result<()> {
-        programs.run_update(&mut state, batch, plan, 0.0)?;
+        programs.run_still(&mut state, batch, plan)?;
         Ok(())
     };
     let gauge = Gauge {

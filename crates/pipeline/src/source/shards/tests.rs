@@ -190,7 +190,8 @@ fn packed_shards_that_end_too_early() {
     let noise = |k: u32| -> Vec<u8> {
         (0..3000u32).map(|i| ((i + k).wrapping_mul(2_654_435_761) >> 23) as u8).collect()
     };
-    let contents: Vec<(String, Vec<u8>)> = (0..200).map(|k| (format!("{k:03}.jpg"), noise(k * 7919))).collect();
+    let contents: Vec<(String, Vec<u8>)> =
+        (0..200).map(|k| (format!("{k:03}.jpg"), noise(k * 7919))).collect();
     let labels: Vec<String> = (0..200).map(|k| format!("{k:03}.cls")).collect();
     let members: Vec<(&str, &[u8])> = contents
         .iter()
