@@ -141,10 +141,7 @@ impl Leaf {
     }
 
     /// Writes the leaf of a part whose program's outputs are these, of a batch of so many examples.
-    pub fn write<'o, T: Real>(&self, output: impl Fn(usize) -> &'o [T], batch: usize, leaf: &mut [T])
-    where
-        T: 'o,
-    {
+    pub fn write<'o, T: Real + 'o>(&self, output: impl Fn(usize) -> &'o [T], batch: usize, leaf: &mut [T]) {
         let mut rest = leaf;
         let mut take = |len: usize| {
             let (piece, after) = std::mem::take(&mut rest).split_at_mut(len);
