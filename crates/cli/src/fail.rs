@@ -266,7 +266,7 @@ mod tests {
         check(missing(), 1);
         check(TrainError::Record(missing()), 1);
         check(engine(), 1);
-        check(TrainError::Model(ModelError::Engine(engine())), 1);
+        check(TrainError::from(ModelError::Engine(engine())), 1);
         let shapes = EngineError::Shapes { op: "conv2d", expected: "[N, H, W, C]", found: vec![] };
         check(ModelError::Input { model: "resnet8".into(), input: [1, 1, 1].into(), source: shapes }, 2);
         check(ModelError::Group { index: 0, prefix: "head".into(), names: vec!["linear.bias".into()] }, 2);

@@ -10,7 +10,7 @@ use sooner_record::{Fresh, Line};
 /// A run's batches.
 pub(crate) enum Feed {
     Planned(Stream),
-    Auto(AutoStream),
+    Auto(Box<AutoStream>),
 }
 
 impl Feed {
@@ -46,7 +46,7 @@ impl Run<'_, '_> {
             None => Ok(Feed::Planned(pipeline.stream(place_after(self.updates, pipeline)))),
             Some(auto) => {
                 let stream = pipeline.auto(&auto.done, auto.replay.clone());
-                Ok(Feed::Auto(stream.expect("the plan's echo stage is `auto`")?))
+                Ok(Feed::Auto(Box::new(stream.expect("the plan's echo stage is `auto`")?)))
             }
         }
     }

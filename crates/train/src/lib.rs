@@ -43,7 +43,7 @@ pub enum TrainError {
     Plan(#[from] PlanError),
     /// The network.
     #[error(transparent)]
-    Model(#[from] ModelError),
+    Model(Box<ModelError>),
     /// The data.
     #[error(transparent)]
     Pipeline(#[from] PipelineError),
@@ -59,4 +59,10 @@ pub enum TrainError {
     /// A checkpoint that this plan cannot go on from.
     #[error(transparent)]
     Resume(#[from] ResumeError),
+}
+
+impl From<ModelError> for TrainError {
+    fn from(error: ModelError) -> TrainError {
+        TrainError::Model(Box::new(error))
+    }
 }
