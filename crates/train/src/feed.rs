@@ -9,7 +9,7 @@ use sooner_record::{Fresh, Line};
 
 /// A run's batches.
 pub(crate) enum Feed {
-    Planned(Stream),
+    Planned(Box<Stream>),
     Auto(Box<AutoStream>),
 }
 
@@ -43,7 +43,7 @@ impl Run<'_, '_> {
     /// Opens the stream of batches that follow those used so far.
     pub(crate) fn feed(&self, pipeline: &Pipeline) -> Result<Feed, TrainError> {
         match &self.auto {
-            None => Ok(Feed::Planned(pipeline.stream(place_after(self.updates, pipeline)))),
+            None => Ok(Feed::Planned(Box::new(pipeline.stream(place_after(self.updates, pipeline))))),
             Some(auto) => {
                 let stream = pipeline.auto(&auto.done, auto.replay.clone());
                 Ok(Feed::Auto(Box::new(stream.expect("the plan's echo stage is `auto`")?)))
