@@ -58,7 +58,7 @@ fn whitened_patches_of_cifar10_have_the_identity_for_their_covariance() {
         }
         let length = side * side * 3;
         let moments = patches.moments();
-        let identity = |at: usize| f64::from(u8::from(at % (length + 1) == 0));
+        let identity = |at: usize| f64::from(u8::from(at.is_multiple_of(length + 1)));
         let covariance = answers(&filters, &moments, length);
         let worst = (0..length * length).map(|at| (covariance[at] - identity(at)).abs()).fold(0.0, f64::max);
         assert!(worst < 1e-3, "{name}: {worst}");
