@@ -84,15 +84,37 @@ fn typed() -> String {
     words.join(" ")
 }
 
+/// The most characters of one field, and of a whole message: what was found may be a file's whole content.
+const LONGEST_FIELD: usize = 1000;
+const LONGEST_TEXT: usize = 4000;
+
+/// A text whose middle is left out where it is long.
+fn clipped(text: &str, most: usize) -> String {
+    let count = text.chars().count();
+    if count <= most {
+        return text.to_string();
+    }
+    let (head, tail) = (most * 3 / 4, most / 5);
+    let start: String = text.chars().take(head).collect();
+    let end: String = text.chars().skip(count - tail).collect();
+    format!("{start} [{} characters left out] {end}", count - head - tail)
+}
+
 /// Reports an error and returns its exit code.
 pub(crate) fn report(error: &anyhow::Error, json: bool) -> ExitCode {
     let (complaint, code) = classify(error);
-    eprintln!("error: {error:#}");
+    eprintln!("error: {}", clipped(&format!("{error:#}"), LONGEST_TEXT));
     if json {
         let complaint = match complaint {
-            Some(c) => json!(c),
+            Some(c) => json!(Complaint {
+                what: clipped(&c.what, LONGEST_FIELD),
+                place: clipped(&c.place, LONGEST_FIELD),
+                expected: clipped(&c.expected, LONGEST_TEXT),
+                found: clipped(&c.found, LONGEST_FIELD),
+                hint: clipped(&c.hint, LONGEST_FIELD),
+            }),
             None => {
-                let what = format!("{error:#}");
+                let what = clipped(&format!("{error:#}"), LONGEST_TEXT);
                 json!({ "what": what, "where": "sooner", "expected": "no error", "found": what, "hint": "" })
             }
         };
@@ -242,6 +264,19 @@ fn engine_told(error: &EngineError) -> (Complaint, u8) {
 mod tests {
     use super::*;
     use std::path::PathBuf;
+
+    #[test]
+    fn long_texts_lose_their_middle() {
+        assert_eq!(clipped("short", 5), "short");
+        let long: String = ('a'..='z').cycle().take(1001).collect();
+        let shown = clipped(&long, 1000);
+        assert!(shown.starts_with("abc") && shown.ends_with(&long[990..]) && shown.len() < 1000, "{shown}");
+        assert!(shown.contains("[51 characters left out]"), "{shown}");
+        assert_eq!(
+            clipped(&"ä".repeat(30), 20),
+            format!("{0} [11 characters left out] {1}", "ä".repeat(15), "ä".repeat(4))
+        );
+    }
 
     /// Every kind of error tells all five fields, also below a context, and has its exit code.
     fn check(error: impl Into<anyhow::Error>, code: u8) {

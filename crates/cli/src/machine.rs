@@ -15,6 +15,17 @@ pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
+/// What to say about more engine threads than cores.
+pub(crate) fn oversubscribed(threads: usize) -> Option<String> {
+    let cores = cores();
+    (threads > cores).then(|| {
+        format!(
+            "{threads} engine threads share {cores} {}: slower than one each, and the peak measured on them means little",
+            if cores == 1 { "core" } else { "cores" }
+        )
+    })
+}
+
 /// The processor's name, as the system tells it.
 fn cpu() -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

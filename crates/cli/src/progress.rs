@@ -14,14 +14,15 @@ pub(crate) struct Bar {
 }
 
 impl Bar {
-    /// A bar over so many updates; it ends the run once `interrupted` is set.
+    /// A bar over so many updates, of the terminal's width: what does not fit is cut off at its end; it ends the run once `interrupted` is set.
     pub(crate) fn new(updates: u64, interrupted: Arc<AtomicBool>) -> Bar {
         let shown = std::io::stderr().is_terminal();
         let target = if shown { ProgressDrawTarget::stderr_with_hz(8) } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(Some(updates), target);
-        let style = ProgressStyle::with_template("{bar:24.cyan/blue} {percent:>3} %  {msg}  {prefix}")
-            .expect("a valid template")
-            .progress_chars("━╸ ");
+        let style =
+            ProgressStyle::with_template("{bar:16.cyan/blue} {percent:>3} %  {prefix:<12} {wide_msg}")
+                .expect("a valid template")
+                .progress_chars("━╸ ");
         bar.set_style(style);
         bar.enable_steady_tick(Duration::from_millis(500));
         Bar { bar, interrupted }

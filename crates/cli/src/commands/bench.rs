@@ -70,6 +70,9 @@ pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
 fn measure(plan: &Plan) -> anyhow::Result<Report> {
     let clock = MonotonicClock::start();
     let threads = plan.run.threads.unwrap_or_else(machine::cores);
+    if let Some(note) = machine::oversubscribed(threads) {
+        eprintln!("note: {note}");
+    }
     let engine = Engine::for_plan(plan, threads, Kernels::Auto);
     let peak = engine.measure_peak(&clock);
     let ceilings = Ceilings { flops: peak.gflops * 1e9, bytes: measure_bandwidth(&engine.pool, &clock) };

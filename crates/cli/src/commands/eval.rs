@@ -10,14 +10,18 @@ use sooner_engine::State;
 use sooner_models::Model;
 use sooner_pipeline::Evaluation;
 use sooner_plan::Split;
-use sooner_record::{WEIGHTS_FILE, Weights};
+use sooner_record::{RunReader, Status, WEIGHTS_FILE, Weights};
 use sooner_train::{Evaluator, Programs};
+use std::path::Path;
 use std::process::ExitCode;
 
 pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<ExitCode> {
     let split = split(args)?;
     let file = if args.weights.is_dir() { args.weights.join(WEIGHTS_FILE) } else { args.weights.clone() };
     let weights = Weights::read(&file)?;
+    if let Some(note) = state_of(&args.weights) {
+        eprintln!("note: {note}");
+    }
     let Some(about) = &weights.about else {
         let what = "these weights do not say which network they are of";
         let expected = "a weights file written by sooner";
@@ -73,6 +77,28 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<ExitCode> {
         );
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What to know about weights whose run did not go to its end.
+fn state_of(record: &Path) -> Option<String> {
+    if !record.is_dir() {
+        return None;
+    }
+    // Weights can be evaluated without a readable log.
+    let run = RunReader::open(record).ok()?;
+    match run.log.summary() {
+        None => Some("the run is not over: these weights are of an earlier end".to_string()),
+        Some(s) => match s.status {
+            Status::Diverged | Status::Interrupted => {
+                Some(format!("the run was {} after {} updates", word(s.status), s.position.updates))
+            }
+            Status::Reached | Status::Done | Status::Budget => None,
+        },
+    }
+}
+
+fn word(status: Status) -> &'static str {
+    if status == Status::Diverged { "given up as diverged" } else { "interrupted" }
 }
 
 fn split(args: &EvalArgs) -> Result<Split, Failure> {

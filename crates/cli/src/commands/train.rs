@@ -42,6 +42,9 @@ pub(crate) fn start(
     let (weights, replay) = (ready.read_init()?, ready.read_replay()?);
     let folder = folder.map_or_else(|| unused_folder(&ready.plan.name), Path::to_path_buf);
     let writer = RunWriter::create(&folder, &ready.plan, &ready.header())?;
+    if let Some(note) = machine::oversubscribed(ready.engine.pool.threads()) {
+        eprintln!("note: {note}");
+    }
     if !quiet {
         eprintln!("{}", opening(&ready));
         ready.notes.iter().for_each(|note| eprintln!("note: {note}"));
