@@ -311,7 +311,7 @@ impl Graph {
         self.push(Op::Sum, &[x])
     }
 
-    /// Multiply-adds of one forward pass over the whole batch, convolution and linear only (FACTS C2's count:
+    /// Multiply-adds of one forward pass over the whole batch, convolution and linear only (the usual count:
     /// padding positions included).
     pub fn forward_macs(&self) -> u64 {
         let macs = |node: &Node| match node.op {

@@ -81,7 +81,7 @@ pub struct Step {
 #[derive(Debug, Clone, PartialEq)]
 pub enum StepRule {
     /// Plain: d = eta g; heavy ball: v = momentum v + g, d = eta v; Nesterov: v = momentum v + g,
-    /// d = eta (g + momentum v) (FACTS B2; dampening 0, as in PyTorch).
+    /// d = eta (g + momentum v) (dampening 0, as in PyTorch).
     Descent {
         /// The velocity v; none for plain descent.
         velocity: Option<VarId>,

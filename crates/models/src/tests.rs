@@ -45,14 +45,14 @@ fn round(value: f64, digits: i32) -> f64 {
 /// Parameters in millions with two digits and multiply-adds in millions with none, as tables give them.
 fn check_table(name: &str, millions: f64, mmac: f64) {
     let m = built_in(name);
-    // FACTS C2 counts what convolutions and linear layers have; normalisation adds less than 0.2 %.
+    // Published counts are of what convolutions and linear layers have; normalisation adds less than 0.2 %.
     assert_eq!(round(weights(&m) as f64 / 1e6, 2), millions, "{name}");
     assert_eq!(round(macs(&m) as f64 / 1e6, 0), mmac, "{name}");
 }
 
 #[test]
 fn counts_of_the_table() {
-    // FACTS C2.
+    // As published.
     check_table("cifar10-dawn-resnet18", 5.20, 460.0);
     check_table("cifar10-dawn-redundant", 5.20, 460.0);
     check_table("cifar10-resnet9", 6.57, 379.0);
@@ -166,7 +166,7 @@ fn counts_of_pages_backbones() {
     assert_eq!(macs(&m), macs(&resnet9) + 1024 * 27 * 27);
 }
 
-/// FACTS C3: without the first of two normalisations in a row there are fewer operations, and what the network has to
+/// Page (2018): without the first of two normalisations in a row there are fewer operations, and what the network has to
 /// compute with is the same.
 #[test]
 fn the_redundant_norm_costs_operations_and_no_weights() {

@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(plan.scalar("temperature", at(0)), None);
     }
 
-    /// FACTS C4's airbench94, whose script feeds PyTorch's SGD with rates of the summed loss: lr / K and decay
+    /// Those of airbench94, whose script feeds PyTorch's SGD with rates of the summed loss: lr / K and decay
     /// wd B / K / (lr / K), K = 1024 (1 + 1 / (1 - m)); of the mean loss that is B lr / K and wd / lr.
     #[test]
     fn decoupled_units_are_airbenchs() {

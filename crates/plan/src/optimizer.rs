@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The update rules (FACTS B2).
+/// The update rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OptimizerKind {
@@ -41,7 +41,7 @@ pub enum Units {
     /// Those of one update of the mean loss.
     #[default]
     Update,
-    /// For 1024 examples, and apart from momentum and from each other (airbench; FACTS C4): with batch size B and
+    /// For 1024 examples, and apart from momentum and from each other (airbench): with batch size B and
     /// momentum m the rate of an update is B rate / (1024 (1 + 1 / (1 - m))), and the decay that enters the gradient is
     /// the given one over the schedule's largest rate.
     #[serde(rename = "decoupled-1024")]
@@ -214,7 +214,7 @@ pub enum SchedulePlan {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         horizon: Option<f64>,
     },
-    /// From eta0 down to alpha eta0 over T updates in a straight line, then constant (FACTS B2).
+    /// From eta0 down to alpha eta0 over T updates in a straight line, then constant.
     Linear {
         /// eta0, the first update's learning rate.
         learning_rate: f64,

@@ -4,7 +4,7 @@ use crate::{CycleShape, SchedulePlan};
 
 impl SchedulePlan {
     /// The learning rate of the update of this number, counted from 0, when the horizon is so many updates. The
-    /// linear schedule is eta(t) = eta0 - (1 - alpha) eta0 t / T for t <= T and alpha eta0 after (FACTS B2); the
+    /// linear schedule is eta(t) = eta0 - (1 - alpha) eta0 t / T for t <= T and alpha eta0 after; the
     /// piecewise one holds its first value before its first point and its last value after its last. Every schedule
     /// holds its last value after the horizon.
     pub fn learning_rate(&self, update: u64, horizon_updates: u64) -> f64 {

@@ -72,7 +72,7 @@ impl Stopwatch {
     }
 
     /// The training clock at the last change of phase: preprocessing, waiting, updates and the log are in it;
-    /// loading, building, evaluations and checkpoints are not (DAWNBench's rule; FACTS C1).
+    /// loading, building, evaluations and checkpoints are not (DAWNBench's rule).
     pub fn training(&self) -> Seconds {
         let counted = [Phase::Preprocess, Phase::Wait, Phase::Train, Phase::Log];
         Seconds(counted.iter().map(|p| self.spent[*p as usize]).sum())

@@ -1,4 +1,4 @@
-//! Filters that whiten patches of images, worked out from the data before training (FACTS C3, C4): the principal
+//! Filters that whiten patches of images, worked out from the data before training: the principal
 //! directions of all patches of some images, each over the root of its second moment plus a little.
 
 use crate::TrainError;

@@ -9,7 +9,7 @@ use super::Build;
 use crate::{EngineError, MOST_STACKED, NodeId, Op, Step, StepRule, Transposed, Update, VarId};
 use sooner_base::Shape;
 
-/// a, b and c of the iteration (FACTS C4).
+/// a, b and c of the iteration.
 const COEFFICIENTS: [f64; 3] = [3.4445, -4.7750, 2.0315];
 /// Added to norms.
 const EPS: f64 = 1e-7;

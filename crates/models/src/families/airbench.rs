@@ -1,4 +1,4 @@
-//! Jordan's networks for CIFAR-10 (airbench, 2024; FACTS C4).
+//! Jordan's networks for CIFAR-10 (airbench, 2024).
 
 use crate::{Conv, Net};
 use sooner_engine::{EngineError, Init, NodeId, Rest, Window};

@@ -1,4 +1,4 @@
-//! Page's networks for CIFAR-10 (2018; FACTS C3): the backbones of his search, ResNet-9, and what became of it.
+//! Page's networks for CIFAR-10 (2018): the backbones of his search, ResNet-9, and what became of it.
 
 use crate::{Conv, Net};
 use sooner_engine::{EngineError, Init, NodeId, Window};

@@ -5,7 +5,7 @@ use sooner_engine::{EngineError, Init, NodeId, Window};
 use sooner_plan::{ActivationPlan, NormPlan};
 
 /// Linear layers `layer1`, `layer2`, ... with biases; activation and dropout between them. `hidden` empty is softmax
-/// regression (Shallue et al., 2018; FACTS B1).
+/// regression (Shallue et al., 2018).
 pub(super) fn fully_connected(
     net: &mut Net,
     x: NodeId,
@@ -29,7 +29,7 @@ pub(super) fn fully_connected(
 }
 
 /// conv1 5x5 - activation - 2x2 max pooling - conv2 5x5 - activation - 2x2 max pooling - dropout - linear; convolutions
-/// unpadded (Shallue et al., 2018; FACTS B1).
+/// unpadded (Shallue et al., 2018).
 pub(super) fn simple_cnn(
     net: &mut Net,
     x: NodeId,

@@ -6,7 +6,7 @@ use sooner_plan::{NormPlan, Prep};
 
 /// A 3x3 convolution, then three pre-activation blocks of two 3x3 convolutions, the second and third at half
 /// resolution, then ReLU, global average pooling and a linear layer. Shortcuts take every second pixel and pad
-/// channels with zeros. Biases, no normalisation (FACTS B1).
+/// channels with zeros. Biases, no normalisation.
 pub(super) fn resnet8(
     net: &mut Net,
     x: NodeId,
@@ -100,7 +100,7 @@ pub(super) fn resnet32(
 }
 
 /// A 3x3 convolution `prep`, four stages of two pre-activation blocks, the last three at half resolution each, means and
-/// largest values of the last image's channels side by side, linear (FACTS C3, step 0). With `Prep::NormRelu` the
+/// largest values of the last image's channels side by side, linear. With `Prep::NormRelu` the
 /// preparation layer has a normalisation and ReLU, and the first block begins with another.
 pub(super) fn dawn_resnet18(
     net: &mut Net,
