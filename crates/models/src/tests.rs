@@ -101,7 +101,7 @@ fn counts_of_small_networks() {
     let kernels = 27 * 16 + 2 * 144 * 16 + (144 + 288) * 32 + (288 + 576) * 64 + 640;
     assert_eq!(parameters(&m), kernels + 3 * 16 + 2 * 32 + 2 * 64 + 10);
 
-    // The base network's and its half's and double's: FACTS B1 gives the layers, not the counts.
+    // The base network's and its half's and double's: the paper gives the layers, not the counts.
     for (name, expect) in [
         ("mnist-cnn", 62_346),
         ("mnist-cnn-narrow", 18_378),
