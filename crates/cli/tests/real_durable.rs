@@ -30,7 +30,7 @@ pipeline = { threads = 1, stages = [
 ] }
 optimizer = { kind = "nesterov", momentum = 0.9, weight_decay = 0.0005, label_smoothing = 0.1, average = { kind = "ema", decay = 0.98 } }
 schedule = { kind = "linear", learning_rate = 0.1, end_factor = 0.01 }
-run = { epochs = 24, evaluate = "epoch" }
+run = { epochs = 72, evaluate = "epoch" }
 "#;
 
 struct Bench {
