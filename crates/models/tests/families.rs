@@ -26,13 +26,11 @@ fn batch(examples: usize, [h, w, c]: [usize; 3], classes: usize, mixed: bool) ->
 
 /// What scalars are fed as.
 fn scalars(program: &Program, plan: &Plan, learning_rate: f32) -> Vec<f32> {
+    // The run's first update; only the rate is the test's own.
+    let at = plan.moment(plan.data.expected_facts().train_examples, 0);
     let value = |name: &String| match name.as_str() {
         "learning_rate" => learning_rate,
-        "momentum" => plan.optimizer.momentum as f32,
-        "weight_decay" => plan.optimizer.weight_decay as f32,
-        "label_smoothing" => plan.optimizer.label_smoothing as f32,
-        // Whether something that is trained for a while still is.
-        _ => 1.0,
+        name => plan.scalar(name, at).unwrap_or_else(|| panic!("no plan has a say in `{name}`")) as f32,
     };
     program.graph.scalars().iter().map(value).collect()
 }
