@@ -2,31 +2,12 @@
 //! `cifar-10-batches-bin/`; without it these tests skip, loudly. Lines go to stdout past the test harness's capture,
 //! so that a log shows which of them ran.
 
+mod support;
+
 use serde_json::Value;
-use std::io::Write;
-use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
-
-/// The folder of one data set, or a loud skip.
-fn data(test: &str, set: &str) -> Option<PathBuf> {
-    // Written to the process's own stdout handle: `println!` would be captured.
-    let say = |line: String| {
-        let mut out = std::io::stdout().lock();
-        let _ = writeln!(out, "\n{line}");
-    };
-    let root = std::env::var_os("SOONER_DATA").map(PathBuf::from);
-    match root.map(|r| r.join(set)) {
-        Some(folder) if folder.is_dir() => {
-            say(format!("REAL DATA {test}: {set}"));
-            Some(folder)
-        }
-        _ => {
-            say(format!("SKIPPED {test}: set SOONER_DATA to a folder that holds {set}"));
-            None
-        }
-    }
-}
+use support::{real_data, say};
 
 /// Trains, checks what every run must satisfy, and returns the JSON object.
 fn train(words: &[&str], folder: &std::path::Path) -> Value {
@@ -50,17 +31,15 @@ fn train(words: &[&str], folder: &std::path::Path) -> Value {
     let sum: f64 = time.values().map(|v| v.as_f64().expect("seconds")).sum();
     let wall = result["position"]["wall_seconds"].as_f64().expect("wall_seconds");
     assert!((sum - wall).abs() < 1e-6 * wall.max(1.0), "{sum} {wall}");
-    let mut log = std::io::stdout().lock();
-    let _ = writeln!(
-        log,
-        "\nREAL DATA result: {} {} reached at epoch {} in {:.1} s of training, {:.0} examples/s, share {:.2}",
+    say(&format!(
+        "REAL DATA result: {} {} reached at epoch {} in {:.1} s of training, {:.0} examples/s, share {:.2}",
         words.join(" "),
         result["target"].as_str().unwrap_or(""),
         result["reached_at"]["epochs"],
         result["reached_at"]["training_seconds"].as_f64().unwrap_or(f64::NAN),
         result["examples_per_second"].as_f64().unwrap_or(f64::NAN),
         result["ceiling"]["share"].as_f64().unwrap_or(f64::NAN),
-    );
+    ));
     result
 }
 
@@ -69,7 +48,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 
 fn check(test: &str, set: &str, workload: &str, (target, epochs): (&str, f64)) {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(folder) = data(test, set) else { return };
+    let Some(folder) = real_data(test, set).map(|root| root.join(set)) else { return };
     let result = train(&[workload, "--target", target, "--epochs", &epochs.to_string()], &folder);
     let reached = result["reached_at"]["epochs"].as_f64().expect("epochs");
     assert!(reached <= epochs, "{result}");

@@ -1,19 +1,16 @@
 //! Nothing lost, on real CIFAR-10: augmentation, shuffle, dropout, batch normalisation, momentum, an average of the
 //! weights; killed at random times, which are logged, in chains of resumes. `SOONER_DATA` as in `real_data.rs`: without it this skips, loudly.
 
+mod support;
+
 use serde_json::Value;
 use sooner_base::{Purpose, Rng, Seed};
 use sooner_record::{CHECKPOINT_FILE, Line, RunReader, WEIGHTS_FILE};
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-
-/// To stdout past the test harness's capture, so that a log shows what ran.
-fn say(line: &str) {
-    let _ = writeln!(std::io::stdout().lock(), "\n{line}");
-}
+use support::{real_data, say};
 
 const PLAN: &str = r#"
 name = "real-durable"
@@ -123,14 +120,8 @@ fn kill_while_writing(mut child: Child, checkpoint: &Path) -> String {
 #[test]
 fn cifar10_killed_at_random_times_ends_with_the_same_bits() {
     let test = "real-durable";
-    let Some(data) = std::env::var_os("SOONER_DATA").map(|r| PathBuf::from(r).join("cifar-10-batches-bin"))
-    else {
-        return say(&format!("SKIPPED {test}: set SOONER_DATA to a folder that holds cifar-10-batches-bin"));
-    };
-    if !data.is_dir() {
-        return say(&format!("SKIPPED {test}: no folder {}", data.display()));
-    }
-    say(&format!("REAL DATA {test}: cifar-10-batches-bin"));
+    let set = "cifar-10-batches-bin";
+    let Some(data) = real_data(test, set).map(|root| root.join(set)) else { return };
     let bench = Bench { folder: tempfile::tempdir().expect("a temporary folder") };
     fs::write(bench.path("plan.toml"), PLAN.replace("PATH", &data.display().to_string())).expect("a plan");
     let whole = finish(bench.start("whole", 1));

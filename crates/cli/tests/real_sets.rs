@@ -7,24 +7,9 @@ use flate2::write::GzEncoder;
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use support::server::{Manners, Server};
-use support::{folder, run};
-
-/// The folder that holds this set's folder, or a loud skip.
-fn data(test: &str, set: &str) -> Option<PathBuf> {
-    let mut out = std::io::stdout().lock();
-    match std::env::var_os("SOONER_DATA").map(PathBuf::from).filter(|root| root.join(set).is_dir()) {
-        Some(root) => {
-            let _ = writeln!(out, "\nREAL DATA {test}: {set}");
-            Some(root)
-        }
-        None => {
-            let _ = writeln!(out, "\nSKIPPED {test}: set SOONER_DATA to a folder that holds {set}");
-            None
-        }
-    }
-}
+use support::{folder, real_data, run};
 
 fn text(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
@@ -42,7 +27,7 @@ fn the_authors_files_pass() {
         ("fashion-mnist", "fashion-mnist", 60_000, 10_000),
         ("cifar10", "cifar-10-batches-bin", 50_000, 10_000),
     ] {
-        let Some(root) = data("data check", set) else { continue };
+        let Some(root) = real_data("data check", set) else { continue };
         for place in [root.clone(), root.join(set)] {
             let (code, report) = check(name, &place);
             assert_eq!(code, Some(0), "{report}");
@@ -62,7 +47,7 @@ fn the_authors_files_pass() {
 
 #[test]
 fn one_changed_bit_is_found() {
-    let Some(root) = data("data check, changed", "mnist") else { return };
+    let Some(root) = real_data("data check, changed", "mnist") else { return };
     let here = folder();
     for entry in fs::read_dir(root.join("mnist")).expect("a folder").flatten() {
         fs::copy(entry.path(), here.path().join(entry.file_name())).expect("copied");
@@ -95,7 +80,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 /// A mirror that packs anew, answers with parts and breaks off twice.
 #[test]
 fn get_brings_a_set_that_passes() {
-    let Some(root) = data("data get", "mnist") else { return };
+    let Some(root) = real_data("data get", "mnist") else { return };
     let packed = fs::read_dir(root.join("mnist")).expect("a folder").flatten().map(|entry| {
         let name = format!("{}.gz", entry.file_name().to_string_lossy());
         (name, gzip(&fs::read(entry.path()).expect("read")))
@@ -128,7 +113,7 @@ fn get_brings_a_set_that_passes() {
 /// The archive as the authors pack it, brought by hand: checked, and trained on with the same bits as from files.
 #[test]
 fn an_archive_is_as_good_as_its_files() {
-    let Some(root) = data("archive", "cifar-10-batches-bin") else { return };
+    let Some(root) = real_data("archive", "cifar-10-batches-bin") else { return };
     let here = folder();
     let archive = here.path().join("cifar-10-binary.tar.gz");
     let encoder = GzEncoder::new(File::create(&archive).expect("created"), Compression::fast());

@@ -6,6 +6,7 @@
 pub mod server;
 
 use serde_json::Value;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
@@ -59,6 +60,21 @@ impl Done {
         assert!(error["hint"].is_string(), "{value}");
         error.clone()
     }
+}
+
+/// To stdout past the test harness's capture, so that a log shows what ran.
+pub fn say(line: &str) {
+    let _ = writeln!(std::io::stdout().lock(), "\n{line}");
+}
+
+/// The folder named by `SOONER_DATA`, if it holds this set's folder of the authors' files; else a loud skip.
+pub fn real_data(test: &str, set: &str) -> Option<PathBuf> {
+    let root = std::env::var_os("SOONER_DATA").map(PathBuf::from).filter(|root| root.join(set).is_dir());
+    match root {
+        Some(_) => say(&format!("REAL DATA {test}: {set}")),
+        None => say(&format!("SKIPPED {test}: set SOONER_DATA to a folder that holds {set}")),
+    }
+    root
 }
 
 /// A run of seconds: a linear model on a few drawings.
