@@ -1,13 +1,13 @@
 //! From a plan to a run that can start: engine, peak, data, given weights.
 
 use crate::fail::Failure;
-use crate::machine::{self, Engine};
+use crate::machine::{self, CpuClock, Engine};
 use crate::settle;
 use sooner_base::{Clock, MonotonicClock, Seconds};
 use sooner_engine::State;
 use sooner_engine::native::Kernels;
 use sooner_models::Model;
-use sooner_pipeline::{Pipeline, Splits};
+use sooner_pipeline::{Gauge, Pipeline, Splits};
 use sooner_plan::{DataFacts, InitPlan, Plan};
 use sooner_record::{Header, RunReader, TimeSplit, Weights};
 use sooner_train::{Checkpoints, Job, Start, Stopwatch, data_notes, start_from};
@@ -24,7 +24,7 @@ pub(crate) struct Ready {
     pub(crate) peak_gflops: f64,
     /// What a person should know of the data and the stages before the run.
     pub(crate) notes: Vec<String>,
-    pub(crate) clock: Arc<dyn Clock>,
+    clock: Arc<dyn Clock>,
 }
 
 impl Ready {
@@ -69,6 +69,18 @@ impl Ready {
         Ok(Model::new(&self.plan.model, self.pipeline()?.shape(), self.facts.classes)?.trained_by(&self.plan))
     }
 
+    /// Measures this plan's pipeline, for so many seconds each time.
+    pub(crate) fn gauge(&self, seconds: f64) -> Gauge {
+        Gauge {
+            plan: self.plan.pipeline.clone(),
+            data: self.splits.train.clone(),
+            seed: self.plan.seed,
+            clock: self.clock.clone(),
+            cpu: Arc::new(CpuClock),
+            seconds: Seconds(seconds),
+        }
+    }
+
     /// The schedule of repeats that the plan wants followed; none where it wants none.
     pub(crate) fn read_replay(&self) -> anyhow::Result<Option<Vec<u32>>> {
         let Some(folder) = &self.plan.run.replay else { return Ok(None) };
@@ -88,6 +100,9 @@ impl Ready {
     /// means the same weights for ever; a sum that is there already must be theirs.
     /// So must their tensors be the network's.
     pub(crate) fn read_init(&mut self) -> anyhow::Result<Option<Weights>> {
+        if self.plan.run.init.is_none() {
+            return Ok(None);
+        }
         let model = self.model()?;
         let Some(InitPlan { weights, crc32, except }) = &mut self.plan.run.init else { return Ok(None) };
         let read = Weights::read(Path::new(weights))?;

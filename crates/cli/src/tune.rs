@@ -2,13 +2,11 @@
 //! chosen by timing.
 
 use crate::commands::profile::text::short;
-use crate::machine::{self, CpuClock};
+use crate::machine;
 use crate::ready::Ready;
-use sooner_base::{Batch, Seconds};
+use sooner_base::Batch;
 use sooner_engine::State;
-use sooner_pipeline::Gauge;
 use sooner_train::Programs;
-use std::sync::Arc;
 
 /// Seconds of each measurement.
 const SECONDS: f64 = 0.4;
@@ -26,14 +24,7 @@ impl Ready {
             programs.run_still(&mut state, batch, plan)?;
             Ok(())
         };
-        let gauge = Gauge {
-            plan: plan.pipeline.clone(),
-            data: self.splits.train.clone(),
-            seed: plan.seed,
-            clock: self.clock.clone(),
-            cpu: Arc::new(CpuClock),
-            seconds: Seconds(SECONDS),
-        };
+        let gauge = self.gauge(SECONDS);
         let tuned = gauge.tune(&mut update, [most, machine::cores()])?;
         let tried: Vec<String> =
             tuned.tried.iter().map(|t| format!("{} with {}", short(t.seconds.0), t.threads)).collect();

@@ -8,13 +8,13 @@ mod worth;
 
 use crate::args::ProfileArgs;
 use crate::fail::Failure;
-use crate::machine::{self, CpuClock};
+use crate::machine;
 use crate::progress::Counter;
 use crate::ready::Ready;
 use crate::settle;
 use instead::Instead;
 use report::{Advice, Report, Verified};
-use sooner_base::{Batch, Seconds};
+use sooner_base::Batch;
 use sooner_engine::State;
 use sooner_engine::native::Kernels;
 use sooner_pipeline::{CutTimes, Gauge, Profile, Side};
@@ -24,7 +24,6 @@ use sooner_study::{EchoPlace, PlaceAdvice, SharedCores, TimeLaw, advise};
 use sooner_train::Programs;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
 use worth::Worths;
 
 /// The most uses that are advised: in the paper more than 4 to 8 need more fresh examples again (Choi et al., 2019).
@@ -78,14 +77,7 @@ fn measure(ready: &Ready, args: &ProfileArgs, worths: &Worths) -> anyhow::Result
         programs.run_still(&mut state, batch, plan)?;
         Ok(())
     };
-    let gauge = Gauge {
-        plan: plan.pipeline.clone(),
-        data: ready.splits.train.clone(),
-        seed: plan.seed,
-        clock: ready.clock.clone(),
-        cpu: Arc::new(CpuClock),
-        seconds: Seconds(args.seconds),
-    };
+    let gauge = ready.gauge(args.seconds);
     let more = instead::more_threads(plan.pipeline.threads, machine::cores());
     let total = gauge.measurements()? + more.len() + usize::from(args.verify);
     let bar = Counter::of_items(total as u64, "measurements");
