@@ -90,10 +90,7 @@ pub(crate) fn train_plan(args: &TrainArgs) -> anyhow::Result<Plan> {
     }
     let Some(epochs) = args.epochs else { return plan(&args.plan, &more) };
     // Stretching moves the schedule's horizon along with it; said here, before that is found wrong for it.
-    if !(epochs.is_finite() && epochs > 0.0) {
-        let fields = ["a number above 0", &epochs.to_string(), ""];
-        return Err(Failure::usage("value cannot be used", "--epochs", fields).into());
-    }
+    positive("--epochs", epochs)?;
     // The setting finds overlaps; so does this one, which the stretched horizon would overrule.
     let before = plan(&args.plan, &more)?;
     if let Some(setting) = args.plan.set.iter().find(|s| sets_length(s)) {
@@ -107,6 +104,26 @@ pub(crate) fn train_plan(args: &TrainArgs) -> anyhow::Result<Plan> {
     more.push(Setting::option("--epochs", "run.epochs", &format!("{epochs:?}")));
     plan(&args.plan, &more)?;
     Ok(before.with_epochs(epochs))
+}
+
+/// Refuses what is no finite number above 0.
+pub(crate) fn positive(option: &str, value: f64) -> Result<(), Failure> {
+    match value.is_finite() && value > 0.0 {
+        true => Ok(()),
+        false => {
+            Err(Failure::usage("value cannot be used", option, ["a number above 0", &value.to_string(), ""]))
+        }
+    }
+}
+
+/// Refuses a goal that is no fraction.
+pub(crate) fn goal(goal: f64) -> Result<(), Failure> {
+    if goal > 0.0 && goal <= 1.0 {
+        return Ok(());
+    }
+    let hint = "accuracies are fractions here; only the files speak in percent";
+    let fields = ["a number above 0, at most 1", &goal.to_string(), hint];
+    Err(Failure::usage("goal is no fraction", "--goal", fields))
 }
 
 /// Whether a setting decides how long the schedule is.

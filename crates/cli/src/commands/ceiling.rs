@@ -1,7 +1,6 @@
 //! `sooner ceiling`: the arithmetic of a run, and the time it would take at 100 % of a peak.
 
 use crate::args::CeilingArgs;
-use crate::fail::Failure;
 use crate::machine::{self, Engine};
 use crate::progress::duration;
 use crate::settle;
@@ -29,14 +28,9 @@ struct Report {
 }
 
 pub(crate) fn run(args: &CeilingArgs) -> anyhow::Result<ExitCode> {
-    let positive = |option: &str, value: Option<f64>| match value {
-        Some(value) if !(value.is_finite() && value > 0.0) => {
-            Err(Failure::usage("value cannot be used", option, ["a number above 0", &value.to_string(), ""]))
-        }
-        _ => Ok(()),
-    };
-    positive("--peak", args.peak)?;
-    positive("--epochs", args.epochs)?;
+    for (option, value) in [("--peak", args.peak), ("--epochs", args.epochs)] {
+        value.map_or(Ok(()), |value| settle::positive(option, value))?;
+    }
     let mut plan = settle::plan(&args.plan, &[])?;
     if let Some(epochs) = args.epochs {
         plan = plan.with_epochs(epochs);

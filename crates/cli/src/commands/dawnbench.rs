@@ -2,6 +2,7 @@
 
 use crate::args::DawnbenchArgs;
 use crate::fail::Failure;
+use crate::settle;
 use serde::Serialize;
 use sooner_study::{DawnBenchRow, first_at_goal, parse_dawnbench};
 use std::path::Path;
@@ -25,16 +26,7 @@ struct Report {
 }
 
 pub(crate) fn run(args: &DawnbenchArgs) -> anyhow::Result<ExitCode> {
-    if !(args.goal > 0.0 && args.goal <= 1.0) {
-        let hint = "accuracies are fractions here; only the files speak in percent";
-        let found = args.goal.to_string();
-        return Err(Failure::usage(
-            "goal is no fraction",
-            "--goal",
-            ["a number above 0, at most 1", &found, hint],
-        )
-        .into());
-    }
+    settle::goal(args.goal)?;
     // Every file is read before anything is printed: a malformed one must not hide behind a partial answer.
     let results = args
         .files

@@ -8,7 +8,7 @@ use crate::progress::duration;
 use crate::settle;
 use serde::Serialize;
 use sooner_base::{Seed, mean, sample_sd};
-use sooner_plan::{Metric, Plan, Stop, Target};
+use sooner_plan::{DataFacts, Metric, Plan, Stop, Target};
 use sooner_record::{RecordError, RunReader, Status, Summary};
 use std::path::Path;
 use std::process::ExitCode;
@@ -23,16 +23,21 @@ pub(crate) fn run(args: &TrainArgs, list: &str) -> anyhow::Result<ExitCode> {
     let plans: Vec<Plan> = seeds.iter().map(|&seed| Plan { seed: Seed(seed), ..plan.clone() }).collect();
     let folders: Vec<_> = seeds.iter().map(|seed| series.join(format!("seed-{seed}"))).collect();
     // All of them before the first run starts: hours later is too late to find another plan's runs here.
-    for (plan, folder) in plans.iter().zip(&folders) {
-        check_same(plan, folder)?;
+    let records = folders.iter().map(|folder| begun(folder)).collect::<Result<Vec<_>, _>>()?;
+    if records.iter().any(Option::is_some) {
+        let facts = settle::peek(&plan)?;
+        for (plan, record) in plans.iter().zip(&records) {
+            record.as_ref().map_or(Ok(()), |record| check_same(plan, &facts, record))?;
+        }
     }
 
     let interrupted = interrupts()?;
     let mut runs = Vec::new();
-    for (plan, folder) in plans.iter().zip(&folders) {
-        let summary = match progress_of(folder)? {
-            Some(Some(summary)) => *summary,
-            Some(None) => go_on(folder, &[], &interrupted)?,
+    for ((plan, folder), record) in plans.iter().zip(&folders).zip(&records) {
+        let over = record.as_ref().and_then(|record| record.log.summary());
+        let summary = match over.filter(|summary| summary.status != Status::Interrupted) {
+            Some(summary) => summary.clone(),
+            None if record.is_some() => go_on(folder, &[], &interrupted)?,
             None => start(plan, Some(folder), args.plan.json || !runs.is_empty(), &interrupted)?,
         };
         if !args.plan.json {
@@ -78,15 +83,19 @@ fn parse(list: &str) -> Result<Vec<u64>, Failure> {
     if sorted.len() < seeds.len() { Err(refuse("a seed is there twice")) } else { Ok(seeds) }
 }
 
-/// Refuses a folder that holds a run of another plan.
-fn check_same(plan: &Plan, folder: &Path) -> anyhow::Result<()> {
-    let record = match RunReader::open_started(folder) {
-        Err(RecordError::NoRecord { .. }) => return Ok(()),
-        record => record?,
-    };
+/// The run that a folder holds, over or not; none if it holds none.
+fn begun(folder: &Path) -> Result<Option<RunReader>, RecordError> {
+    match RunReader::open_started(folder) {
+        Err(RecordError::NoRecord { .. }) => Ok(None),
+        record => record.map(Some),
+    }
+}
+
+/// Refuses a run of another plan.
+fn check_same(plan: &Plan, facts: &DataFacts, record: &RunReader) -> anyhow::Result<()> {
     // What resolving filled in there is filled in here too, from the same files and cores; the sum of given weights is
     // only known once they are read, and is checked then.
-    let resolved = plan.resolve(&settle::peek(plan)?, crate::machine::cores())?;
+    let resolved = plan.resolve(facts, crate::machine::cores())?;
     let differences = resolved.differences(&record.plan);
     let Some(d) = differences.iter().find(|d| d.key != "run.init.crc32") else { return Ok(()) };
     let shown = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_string());
@@ -95,19 +104,12 @@ fn check_same(plan: &Plan, folder: &Path) -> anyhow::Result<()> {
         &format!("{} = {}", d.key, shown(&d.other)),
         "choose another --out, or give the settings that the series began with",
     ];
-    Err(Failure::world("the folder holds a run of another plan", &folder.display().to_string(), fields)
-        .into())
-}
-
-/// None if there is no run yet, else what it came to if it is over.
-fn progress_of(folder: &Path) -> anyhow::Result<Option<Option<Box<Summary>>>> {
-    match RunReader::open_started(folder) {
-        Err(RecordError::NoRecord { .. }) => Ok(None),
-        record => {
-            let over = record?.log.summary().filter(|s| s.status != Status::Interrupted).cloned();
-            Ok(Some(over.map(Box::new)))
-        }
-    }
+    Err(Failure::world(
+        "the folder holds a run of another plan",
+        &record.folder.display().to_string(),
+        fields,
+    )
+    .into())
 }
 
 fn said(s: &Summary) -> String {
@@ -156,6 +158,8 @@ struct Together {
     target: Option<String>,
     /// What `final` is of: the target's, or accuracy.
     metric: String,
+    #[serde(skip)]
+    of: Metric,
     runs: Vec<Run>,
     /// Runs whose status is `reached`.
     reached: usize,
@@ -188,6 +192,7 @@ impl Together {
             workload: plan.name.clone(),
             folder,
             mean_meets_target: target.as_ref().map(met),
+            of: metric,
             metric: format!("{}.{metric}", plan.evaluation_split()),
             target: plan.run.target.clone(),
             reached: count(Status::Reached),
@@ -215,20 +220,12 @@ impl Together {
     }
 
     fn table(&self) -> String {
-        let metric = self.metric.split('.').next_back().unwrap_or("accuracy");
         let mut lines = vec![format!(
             "{:>6}  {:<11}  {:>14}  {:>8}  {:>12}  {:>12}  {:>6}",
             "seed", "status", self.metric, "epochs", "training", "wall", "share"
         )];
         for Run { seed, summary: s } in &self.runs {
-            let value = s.last.map_or("-".to_string(), |m| {
-                let value = match metric {
-                    "loss" => m.loss,
-                    "error" => m.error,
-                    _ => m.accuracy,
-                };
-                format!("{value:.4}")
-            });
+            let value = s.last.map_or("-".to_string(), |m| format!("{:.4}", m.get(self.of)));
             lines.push(format!(
                 "{seed:>6}  {:<11}  {value:>14}  {:>8.2}  {:>12}  {:>12}  {:>4.0} %",
                 s.status.to_string(),

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 pub(crate) fn run(args: &SubmitArgs) -> anyhow::Result<ExitCode> {
-    check_goal(args.goal)?;
+    settle::goal(args.goal)?;
     let record = RunReader::open(&args.record)?;
     let place = args.record.display().to_string();
     let (Some(header), Some(summary)) = (&record.log.header, record.log.summary()) else {
@@ -60,18 +60,6 @@ pub(crate) fn run(args: &SubmitArgs) -> anyhow::Result<ExitCode> {
         println!("{}\n  time to {} test accuracy: {time}", folder.display(), args.goal);
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn check_goal(goal: f64) -> Result<(), Failure> {
-    if goal > 0.0 && goal <= 1.0 {
-        return Ok(());
-    }
-    let hint = "accuracies are fractions here; only the files speak in percent";
-    Err(Failure::usage(
-        "goal is no fraction",
-        "--goal",
-        ["a number above 0, at most 1", &goal.to_string(), hint],
-    ))
 }
 
 fn test_evaluations(log: &Log) -> Vec<&Evaluation> {
