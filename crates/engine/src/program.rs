@@ -61,7 +61,7 @@ impl<T> Default for Feed<'_, T> {
     }
 }
 
-/// The values of all variables, by [`VarId::index`].
+/// The values of all variables, by [`VarId::index`](crate::VarId::index).
 #[derive(Debug, Clone, PartialEq)]
 pub struct State<T = f32> {
     /// One dense row-major tensor for each variable.
