@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     run(Path::new(&std::env::args().nth(1).ok_or("which folder?")?)).map(|a| println!("accuracy {a:.3}"))
 }
 
-pub fn run(folder: &Path) -> Result<f64, Box<dyn Error>> {
+pub(crate) fn run(folder: &Path) -> Result<f64, Box<dyn Error>> {
     let mut plan = Plan::parse(workload("shapes-cnn").ok_or("no such workload")?.toml)?.with_epochs(5.0);
     plan.set("pipeline.stages=[{shuffle='epoch'}, {normalize={mean=[0.5], std=[0.25]}}, {batch=32}]")?;
     let (train, held_out) = (arrays(Split::Train, 640)?, arrays(Split::Val, 200)?);
