@@ -1,7 +1,8 @@
 //! Which nodes are computed by the kernel of another, so that what lies between them never goes through memory.
 
 use crate::ops::normalize::masked::Cover;
-use crate::{Graph, NodeId, Normalization, Op, Program, Window};
+use crate::ops::normalize::Behind;
+use crate::{Activation, Graph, NodeId, Normalization, Op, Program, Window};
 
 /// What is fused in a program.
 pub(crate) struct Fusion {
@@ -13,12 +14,13 @@ pub(crate) struct Fusion {
     pub(crate) masked: Vec<Option<Masked>>,
 }
 
-/// A step of a normalisation that takes in the ReLU, and perhaps the pooling, behind it.
+/// A step of a normalisation that takes in the activation, and perhaps the pooling, behind it.
 #[derive(Debug, Clone)]
 pub(crate) struct Masked {
     pub(crate) kind: Kind,
     pub(crate) how: Normalization,
-    /// The pooling's windows.
+    pub(crate) behind: Behind,
+    /// The pooling's windows; only behind a ReLU.
     pub(crate) cover: Option<Cover>,
     pub(crate) args: Vec<NodeId>,
 }
@@ -72,7 +74,7 @@ impl Fusion {
         fusion
     }
 
-    /// The gradients of a normalisation whose dy comes through a ReLU's gradient that nothing else uses.
+    /// The gradients of a normalisation whose dy comes through an activation's gradient that nothing else uses.
     fn gradient(&mut self, uses: &mut Uses, id: NodeId) -> Option<()> {
         let graph = uses.graph;
         let Op::NormalizeGradInput(how) = &graph.node(id).op else { return None };
@@ -81,10 +83,13 @@ impl Fusion {
         if sums_node.op != Op::NormalizeGradSums(*how) || sums_node.args[..] != [dy, x, stats] {
             return None;
         }
-        let Op::ReluGrad = graph.node(dy).op else { return None };
-        let [y, d] = graph.node(dy).args[..] else { return None };
-        let Op::Relu = graph.node(y).op else { return None };
-        let normal = graph.node(graph.node(y).args[0]);
+        let [from, d] = graph.node(dy).args[..] else { return None };
+        // A ReLU's gradient follows from its result, a GELU's from its operand.
+        let (behind, normal) = match (&graph.node(dy).op, &graph.node(from).op) {
+            (Op::ReluGrad, Op::Relu) => (Behind::Relu, graph.node(graph.node(from).args[0])),
+            (Op::ActivateGrad(Activation::Gelu), _) => (Behind::Gelu, graph.node(from)),
+            _ => return None,
+        };
         if normal.op != Op::Normalize(*how) || normal.args[..3] != [x, stats, gamma] {
             return None;
         }
@@ -92,16 +97,16 @@ impl Fusion {
             return None;
         }
         let beta = normal.args[3];
-        let pooled = uses.pooling(d, dy, y, (x, how));
+        let pooled = if behind == Behind::Relu { uses.pooling(d, dy, from, (x, how)) } else { None };
         let (d, cover) = pooled.map_or((d, None), |(below, cover)| (below, Some(cover)));
         self.into[dy.index()] = Some(id);
-        uses.drop_user(y, dy);
+        uses.drop_user(from, dy);
         if cover.is_some() {
             let pool = graph.node(dy).args[1];
             self.into[pool.index()] = Some(id);
-            uses.drop_user(y, pool);
+            uses.drop_user(from, pool);
         }
-        let masked = |kind, args| Some(Masked { kind, how: *how, cover, args });
+        let masked = |kind, args| Some(Masked { kind, how: *how, behind, cover, args });
         self.masked[sums.index()] = masked(Kind::Sums, vec![d, x, stats, gamma, beta]);
         self.masked[id.index()] = masked(Kind::Input, vec![d, x, stats, gamma, beta, sums]);
         Some(())
@@ -119,15 +124,18 @@ impl Fusion {
         let cover = Cover::new(window, graph.shape(args[0]), how)?;
         self.into[relu.index()] = Some(id);
         self.into[normal.index()] = Some(id);
-        self.masked[id.index()] = Some(Masked { kind: Kind::Forward, how: *how, cover: Some(cover), args });
+        let (kind, behind) = (Kind::Forward, Behind::Relu);
+        self.masked[id.index()] = Some(Masked { kind, how: *how, behind, cover: Some(cover), args });
         Some(())
     }
 
-    /// A bias and a ReLU after a convolution, matrix product or normalisation, if nothing else looks at what lies between.
+    /// A bias and a ReLU after a convolution or matrix product, a ReLU or GELU after a normalisation, if nothing else looks
+    /// at what lies between.
     fn chain(&mut self, uses: &Uses, first: NodeId) {
         let graph = uses.graph;
         let mut takes_bias = matches!(graph.node(first).op, Op::Conv2d(_) | Op::Linear);
-        let starts = takes_bias || matches!(graph.node(first).op, Op::Normalize(_) | Op::AddBias);
+        let normal = matches!(graph.node(first).op, Op::Normalize(_));
+        let starts = takes_bias || normal || matches!(graph.node(first).op, Op::AddBias);
         if !starts || self.into[first.index()].is_some() {
             return;
         }
@@ -139,13 +147,14 @@ impl Fusion {
             let fits = match graph.node(next).op {
                 Op::AddBias => takes_bias && is_first,
                 Op::Relu => true,
+                Op::Activate(Activation::Gelu) => normal,
                 _ => false,
             };
             if uses.wanted[last.index()] || !fits {
                 break;
             }
             takes_bias = false;
-            let ends = graph.node(next).op == Op::Relu;
+            let ends = graph.node(next).op != Op::AddBias;
             chain.push(next);
             if ends {
                 break;

@@ -8,6 +8,7 @@ use crate::ops::conv2d::native::{Forward, GradInput, GradWeight};
 use crate::ops::elementwise::native::Channels;
 use crate::ops::matrix::native::Products;
 use crate::ops::normalize::masked::{self, Cover};
+use crate::ops::normalize::Behind;
 use crate::ops::normalize::native::By;
 use crate::ops::pool::native::Pooling;
 use crate::ops::{activation, dropout, elementwise, linear, loss, matrix, normalize, pool};
@@ -26,13 +27,13 @@ pub(crate) enum Kernel {
     AddBias { relu: bool },
     BiasGrad,
     BatchStats(By),
-    Normalize { by: By, relu: bool },
+    Normalize { by: By, behind: Behind },
     NormalizeGradSums(By),
     NormalizeGradInput(By),
     NormalizeGradInputFixed { eps: f32 },
     NormalizePool(Cover),
-    MaskedGradSums(By),
-    MaskedGradInput(By),
+    MaskedGradSums { by: By, behind: Behind },
+    MaskedGradInput { by: By, behind: Behind },
     PooledGradSums(Cover),
     PooledGradInput(Cover),
     Relu,
@@ -94,7 +95,7 @@ impl Kernel {
         match self {
             Kernel::AddBias { .. } | Kernel::Normalize { .. } | Kernel::Relu | Kernel::Scale { .. } => &[0],
             Kernel::NormalizeGradInput(_) | Kernel::NormalizeGradInputFixed { .. } => &[0],
-            Kernel::MaskedGradInput(_) => &[0],
+            Kernel::MaskedGradInput { .. } => &[0],
             Kernel::Activate(_) | Kernel::ScaleBy | Kernel::Dropout { .. } => &[0],
             Kernel::ReluGrad | Kernel::ActivateGrad(_) => &[1],
             Kernel::Add | Kernel::Mul => &[0, 1],
@@ -132,8 +133,8 @@ impl Kernel {
             Kernel::AddBias { relu } => linear::native::add_bias(cx, x.reals[0], x.real(1), *relu, out),
             Kernel::BiasGrad => linear::native::bias_grad(cx, x.real(0), out, workspace),
             Kernel::BatchStats(by) => normalize::native::batch_stats(cx, by, x.real(0), out, workspace),
-            Kernel::Normalize { by, relu } => {
-                normalize::native::normalize(cx, (by, *relu), x.reals[0], x.reals(1), out, workspace);
+            Kernel::Normalize { by, behind } => {
+                normalize::native::normalize(cx, (by, *behind), x.reals[0], x.reals(1), out, workspace);
             }
             Kernel::NormalizeGradSums(by) => {
                 normalize::native::grad_sums(cx, by, x.reals(0), out, workspace);
@@ -145,9 +146,11 @@ impl Kernel {
                 normalize::native::grad_input_fixed(cx, x.reals[0], x.reals(1), *eps, out, workspace);
             }
             Kernel::NormalizePool(cover) => masked::normalize_pool(cx, cover, x.reals(0), out, workspace),
-            Kernel::MaskedGradSums(by) => masked::masked_sums(cx, by, x.reals(0), out, workspace),
-            Kernel::MaskedGradInput(by) => {
-                masked::masked_grad_input(cx, by, x.reals[0], x.reals(1), out, workspace);
+            Kernel::MaskedGradSums { by, behind } => {
+                masked::masked_sums(cx, (by, *behind), x.reals(0), out, workspace);
+            }
+            Kernel::MaskedGradInput { by, behind } => {
+                masked::masked_grad_input(cx, (by, *behind), x.reals[0], x.reals(1), out, workspace);
             }
             Kernel::PooledGradSums(cover) => masked::pooled_sums(cx, cover, x.reals(0), out, workspace),
             Kernel::PooledGradInput(cover) => {

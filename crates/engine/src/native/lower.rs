@@ -7,6 +7,7 @@ use super::simd::Choice;
 use crate::ops::conv2d::native::{Forward, GradInput, GradWeight};
 use crate::ops::elementwise::native::Channels;
 use crate::ops::matrix::native::Products;
+use crate::ops::normalize::Behind;
 use crate::ops::normalize::native::By;
 use crate::ops::pool::native::Pooling;
 use crate::ops::{linear, matrix, normalize};
@@ -169,17 +170,18 @@ impl Lowered {
                 let head = fused.head[id.index()].unwrap_or(id);
                 let mut args = graph.node(head).args.clone();
                 let mut bias = false;
-                let mut relu = false;
+                let mut behind = Behind::Nothing;
                 for link in chain(graph, head, id) {
                     match graph.node(link).op {
                         Op::AddBias => {
                             bias = true;
                             args.push(graph.node(link).args[1]);
                         }
-                        _ => relu = true,
+                        Op::Relu => behind = Behind::Relu,
+                        _ => behind = Behind::Gelu,
                     }
                 }
-                let (kernel, workspace) = kernel(graph, head, [bias, relu], choice);
+                let (kernel, workspace) = kernel(graph, head, (bias, behind), choice);
                 let args = args.into_iter().map(|arg| self.value(arg)).collect();
                 self.step(kernel, args, [len, workspace], [head, id])
             }
@@ -202,15 +204,16 @@ fn masked_kernel(graph: &Graph, masked: &Masked) -> (Kernel, usize) {
         (Kind::Sums, Some(cover)) => (Kernel::PooledGradSums(cover), cover.sums_workspace(x.len(), channels)),
         (Kind::Sums, None) => {
             let workspace = normalize::native::grad_sums_workspace(by.rows(channels), channels);
-            (Kernel::MaskedGradSums(by), channels + workspace)
+            (Kernel::MaskedGradSums { by, behind: masked.behind }, channels + workspace)
         }
         (Kind::Input, Some(cover)) => (Kernel::PooledGradInput(cover), 3 * channels),
-        (Kind::Input, None) => (Kernel::MaskedGradInput(by), 3 * channels),
+        (Kind::Input, None) => (Kernel::MaskedGradInput { by, behind: masked.behind }, 3 * channels),
     }
 }
 
-/// The kernel of a node, followed by a bias and a ReLU if asked for, and the workspace it takes.
-fn kernel(graph: &Graph, id: NodeId, [bias, relu]: [bool; 2], choice: Choice) -> (Kernel, usize) {
+/// The kernel of a node, followed by a bias and an activation if asked for, and the workspace it takes.
+fn kernel(graph: &Graph, id: NodeId, (bias, behind): (bool, Behind), choice: Choice) -> (Kernel, usize) {
+    let relu = behind == Behind::Relu;
     let isa = choice.isa;
     let node = graph.node(id);
     let shape = |i: usize| graph.shape(node.args[i]);
@@ -257,7 +260,7 @@ fn kernel(graph: &Graph, id: NodeId, [bias, relu]: [bool; 2], choice: Choice) ->
             (Kernel::BatchStats(by), normalize::native::batch_stats_workspace(by.rows(channels), channels))
         }
         Op::Normalize(how) => {
-            (Kernel::Normalize { by: By::new(shape(0), how.group, how.eps), relu }, channels)
+            (Kernel::Normalize { by: By::new(shape(0), how.group, how.eps), behind }, channels)
         }
         Op::NormalizeGradSums(how) => {
             let by = By::new(shape(0), how.group, how.eps);

@@ -318,23 +318,35 @@ mod x86 {
 
 /// Compiles a function over plain slices once for every instruction set and calls the one asked for: the body is
 /// ordinary code that the compiler vectorises. Arithmetic is not reordered or fused by that, so a body whose lanes are
-/// independent gives the same bits everywhere.
+/// independent gives the same bits everywhere; unless it hands on `FUSED`, which says whether the set has a fused
+/// multiply-add.
 macro_rules! multiversion {
-    ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $type:ty),* $(,)?) $body:block)*) => {$(
+    ($($(#[$doc:meta])* $vis:vis fn $name:ident($($arg:ident: $type:ty),* $(,)?) $body:block)*) => {$(
         $(#[$doc])*
         #[allow(unsafe_code)]
-        fn $name(isa: $crate::native::Isa, $($arg: $type),*) {
+        $vis fn $name(isa: $crate::native::Isa, $($arg: $type),*) {
             #[inline(always)]
-            fn portable($($arg: $type),*) $body
+            fn portable($($arg: $type),*) {
+                #[allow(dead_code)]
+                const FUSED: bool = cfg!(any(target_arch = "aarch64", target_feature = "fma"));
+                $body
+            }
+            #[cfg(target_arch = "x86_64")]
+            #[inline(always)]
+            fn fused($($arg: $type),*) {
+                #[allow(dead_code)]
+                const FUSED: bool = true;
+                $body
+            }
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma")]
             fn avx2($($arg: $type),*) {
-                portable($($arg),*)
+                fused($($arg),*)
             }
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx512f,avx512vl,avx2,fma")]
             fn avx512($($arg: $type),*) {
-                portable($($arg),*)
+                fused($($arg),*)
             }
             match isa {
                 $crate::native::Isa::Portable => portable($($arg),*),

@@ -172,6 +172,30 @@ fn normalisation_takes_in_what_is_behind_it() {
 }
 
 #[test]
+fn normalisation_takes_in_a_gelu() {
+    for (i, (channels, group)) in [1, 17, 35, 64].into_iter().flat_map(|c| [(c, None), (c, Some(2))]).enumerate() {
+        let name = format!("normalize, gelu {channels} {group:?}");
+        let case = one_operation(&name, 100 + i as u64, &|b| {
+            let x = b.weight([5, 7, 6, channels]);
+            // Wide enough for both ends of the curve.
+            let (gamma, beta) = (b.weight([channels]), b.weight([channels]));
+            let gamma = b.graph.scale(gamma, 3.0).expect("it fits");
+            let stats = match group {
+                Some(group) => b.graph.group_stats(x, group),
+                None => b.graph.batch_stats(x),
+            };
+            let how = crate::Normalization { eps: 1e-5, group };
+            let y = b.graph.normalize(x, stats.expect("it fits"), [gamma, beta], how);
+            b.graph.activate(y.expect("it fits"), crate::Activation::Gelu).expect("it fits")
+        });
+        check(&case, 1, 1e-5);
+        let steps = native(&case, Kernels::Auto, 1);
+        let names: Vec<String> = steps.steps().map(|kernel| format!("{kernel:?}")).collect();
+        assert!(!names.iter().any(|n| n.starts_with("Activate")), "{name}: {names:?}");
+    }
+}
+
+#[test]
 fn large_products_and_reductions() {
     for (i, [n, inputs, outputs]) in [[700, 40, 90], [300, 300, 10], [65, 1000, 130]].into_iter().enumerate()
     {

@@ -100,14 +100,13 @@ fn each_slope(isa: Isa, activation: Activation, from: &[f32], dx: &mut [f32]) {
 multiversion! {
     fn gelu(y: &mut [f32]) {
         for y in y {
-            *y *= math::normal(*y)[0];
+            *y = math::gelu::<FUSED>(*y);
         }
     }
 
     fn gelu_slope(x: &[f32], dx: &mut [f32]) {
         for (dx, &x) in dx.iter_mut().zip(x) {
-            let [below, density] = math::normal(x);
-            *dx *= below + x * density;
+            *dx *= math::gelu_slope::<FUSED>(x);
         }
     }
 

@@ -1,18 +1,19 @@
-//! Batch normalisation together with the ReLU after it, and the max pooling after that: what the ReLU lets through, and
-//! which element a window chooses, is found again from x, so neither the normalised values nor the gradients between
-//! these operations go through memory.
+//! Batch normalisation together with the ReLU or GELU after it, and the max pooling after a ReLU: what the activation lets
+//! through, and which element a window chooses, is found again from x, so neither the normalised values nor the gradients
+//! between these operations go through memory.
 //!
 //! x: `[N, H, W, C]`; windows of KH x KW that cover the image without overlap, `[N, H', W', C]` of them. A strip is a row of
 //! windows. v = gamma (x - mean) / sqrt(variance + eps) + beta is computed exactly as `native::normalize` does, so the same
 //! elements are 0, and the same are chosen.
 
 use super::native::By;
+use super::{Behind, smooth};
 use crate::native::{Context, Slices, multiversion, rows_per_part, sum_slices};
 use crate::{Normalization, Window};
 use sooner_base::Shape;
 
 /// Channels that are worked on at a time.
-const LANES: usize = 16;
+pub(super) const LANES: usize = 16;
 
 /// Windows that cover images without overlap.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -93,11 +94,11 @@ pub(crate) fn normalize_pool(
     });
 }
 
-/// dy, x: `[N, H, W, C]`, stats `[2, C]` of each group, gamma, beta -> `[2, C]` of each group: sums of what the ReLU lets
+/// dy, x: `[N, H, W, C]`, stats `[2, C]` of each group, gamma, beta -> `[2, C]` of each group: sums of what the activation lets
 /// through of dy, and of that times the normalised x. The workspace holds C values more than the unmasked sums take.
 pub(crate) fn masked_sums(
     cx: &Context,
-    by: &By,
+    (by, behind): (&By, Behind),
     [dy, x, stats, gamma, beta]: [&[f32]; 5],
     sums: &mut [f32],
     workspace: &mut [f32],
@@ -114,7 +115,11 @@ pub(crate) fn masked_sums(
         let found = sum_slices(cx, slices, 2 * channels, workspace, &|slice, sums| {
             let range = slice * length..x.len().min((slice + 1) * length);
             sums.fill(0.0);
-            add_masked(cx.isa, line, [&dy[range.clone()], &x[range]], sums);
+            let operands = [&dy[range.clone()], &x[range]];
+            match behind {
+                Behind::Gelu => smooth::add_gelu(cx.isa, line, operands, sums),
+                _ => add_masked(cx.isa, line, operands, sums),
+            }
         });
         finish_sums(found, stats, by.eps, sums);
     }
@@ -159,7 +164,7 @@ fn finish_sums(found: Option<&[f32]>, stats: &[f32], eps: f32, sums: &mut [f32])
 /// is none. The workspace holds 4 C values.
 pub(crate) fn masked_grad_input(
     cx: &Context,
-    by: &By,
+    (by, behind): (&By, Behind),
     dy: Option<&[f32]>,
     [x, stats, gamma, beta, sums]: [&[f32]; 5],
     dx: &mut [f32],
@@ -177,7 +182,11 @@ pub(crate) fn masked_grad_input(
             if let Some(dy) = dy {
                 dx.copy_from_slice(&by.part(dy, g)[start..start + dx.len()]);
             }
-            through_masked(cx.isa, line, &x[start..start + dx.len()], dx);
+            let x = &x[start..start + dx.len()];
+            match behind {
+                Behind::Gelu => smooth::through_gelu(cx.isa, line, x, dx),
+                _ => through_masked(cx.isa, line, x, dx),
+            }
         });
     }
 }
@@ -203,23 +212,23 @@ pub(crate) fn pooled_grad_input(
 
 /// v = (x - mean) scale + beta
 #[derive(Clone, Copy)]
-struct Line<'a> {
-    mean: &'a [f32],
-    scale: &'a [f32],
-    beta: &'a [f32],
+pub(super) struct Line<'a> {
+    pub(super) mean: &'a [f32],
+    pub(super) scale: &'a [f32],
+    pub(super) beta: &'a [f32],
 }
 
 /// The same for some channels, of which the last may not exist. Arrays, so that the compiler knows their length.
 #[derive(Clone, Copy)]
-struct Lanes {
-    mean: [f32; LANES],
-    scale: [f32; LANES],
-    beta: [f32; LANES],
+pub(super) struct Lanes {
+    pub(super) mean: [f32; LANES],
+    pub(super) scale: [f32; LANES],
+    pub(super) beta: [f32; LANES],
 }
 
 impl Line<'_> {
     #[inline(always)]
-    fn lanes(self, c: usize) -> Lanes {
+    pub(super) fn lanes(self, c: usize) -> Lanes {
         let [mean, scale, beta] = [self.mean, self.scale, self.beta].map(|v| load(&v[c..]));
         Lanes { mean, scale, beta }
     }
@@ -227,7 +236,7 @@ impl Line<'_> {
 
 /// The first values, as many as there are; zeros for the rest.
 #[inline(always)]
-fn load(from: &[f32]) -> [f32; LANES] {
+pub(super) fn load(from: &[f32]) -> [f32; LANES] {
     match from.first_chunk() {
         Some(whole) => *whole,
         None => {
@@ -256,10 +265,10 @@ fn positive(x: f32, mean: f32, scale: f32, beta: f32) -> f32 {
 
 /// dx = a d - b - e (x - mean), d being what comes through.
 #[derive(Clone, Copy)]
-struct GradLine<'a> {
-    forward: Line<'a>,
-    b: &'a [f32],
-    e: &'a [f32],
+pub(super) struct GradLine<'a> {
+    pub(super) forward: Line<'a>,
+    pub(super) b: &'a [f32],
+    pub(super) e: &'a [f32],
 }
 
 impl<'a> GradLine<'a> {

@@ -13,3 +13,16 @@
 pub(crate) mod masked;
 pub(crate) mod naive;
 pub(crate) mod native;
+mod smooth;
+
+/// What is computed together with a normalisation: the activation of its result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Behind {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// A ReLU.
+    Relu,
+    /// A GELU.
+    Gelu,
+}

@@ -1,7 +1,8 @@
 //! Batch normalisation in vectors over channels. Statistics are taken in two passes over blocks of rows that stay in
 //! the cache and merged by the formula of Chan, Golub and LeVeque (1979), so a mean far from 0 costs no precision.
 
-use crate::native::{Context, Slices, multiversion, rows_per_part, sum_slices};
+use super::Behind;
+use crate::native::{Context, Slices, math, multiversion, rows_per_part, sum_slices};
 use sooner_base::Shape;
 
 /// Values of a block of rows that is read twice (32 KiB).
@@ -42,11 +43,11 @@ pub(crate) fn batch_stats(cx: &Context, by: &By, x: &[f32], stats: &mut [f32], w
     }
 }
 
-/// x: `[N, ..., C]`, stats: `[2, C]` of each group, gamma, beta: `[C]` -> normalised x, in place if there is no x.
-/// Negative results become 0 if `relu`. The workspace holds C values.
+/// x: `[N, ..., C]`, stats: `[2, C]` of each group, gamma, beta: `[C]` -> normalised x, or what is behind it of that; in place
+/// if there is no x. The workspace holds C values.
 pub(crate) fn normalize(
     cx: &Context,
-    (by, relu): (&By, bool),
+    (by, behind): (&By, Behind),
     x: Option<&[f32]>,
     [stats, gamma, beta]: [&[f32]; 3],
     y: &mut [f32],
@@ -55,7 +56,7 @@ pub(crate) fn normalize(
     let len = 2 * gamma.len();
     for (g, y) in y.chunks_mut(by.each).enumerate() {
         let operands = [&stats[g * len..(g + 1) * len], gamma, beta];
-        normalize_group(cx, x.map(|x| by.part(x, g)), operands, (by.eps, relu), y, workspace);
+        normalize_group(cx, x.map(|x| by.part(x, g)), operands, (by.eps, behind), y, workspace);
     }
 }
 
@@ -171,12 +172,12 @@ multiversion! {
 }
 
 /// x: `[R, C]`, stats: `[2, C]`, gamma, beta: `[C]` -> gamma (x - mean) / sqrt(variance + eps) + beta, in place if there
-/// is no x. Negative results become 0 if `relu`. The workspace holds C values.
+/// is no x, or what is behind it of that. The workspace holds C values.
 fn normalize_group(
     cx: &Context,
     x: Option<&[f32]>,
     [stats, gamma, beta]: [&[f32]; 3],
-    (eps, relu): (f32, bool),
+    (eps, behind): (f32, Behind),
     y: &mut [f32],
     workspace: &mut [f32],
 ) {
@@ -191,9 +192,15 @@ fn normalize_group(
     }
     let coefficients = [mean, &*scale, beta];
     let part = rows_per_part(channels) * channels;
-    cx.pool.parts(y, part, &|task, y| match x {
-        Some(x) => affine(cx.isa, coefficients, relu, &x[task.index * part..][..y.len()], y),
-        None => affine_in_place(cx.isa, coefficients, relu, y),
+    let relu = behind == Behind::Relu;
+    cx.pool.parts(y, part, &|task, y| {
+        let x = x.map(|x| &x[task.index * part..][..y.len()]);
+        match (behind, x) {
+            (Behind::Gelu, Some(x)) => affine_gelu(cx.isa, coefficients, x, y),
+            (Behind::Gelu, None) => affine_gelu_in_place(cx.isa, coefficients, y),
+            (_, Some(x)) => affine(cx.isa, coefficients, relu, x, y),
+            (_, None) => affine_in_place(cx.isa, coefficients, relu, y),
+        }
     });
 }
 
@@ -216,6 +223,26 @@ multiversion! {
             for c in 0..channels {
                 let v = (y[c] - mean[c]) * scale[c] + beta[c];
                 y[c] = if relu && v <= 0.0 { 0.0 } else { v };
+            }
+        }
+    }
+
+    fn affine_gelu(coefficients: [&[f32]; 3], x: &[f32], y: &mut [f32]) {
+        let [mean, scale, beta] = coefficients;
+        let channels = mean.len();
+        for (y, x) in y.chunks_exact_mut(channels).zip(x.chunks_exact(channels)) {
+            for c in 0..channels {
+                y[c] = math::gelu::<FUSED>((x[c] - mean[c]) * scale[c] + beta[c]);
+            }
+        }
+    }
+
+    fn affine_gelu_in_place(coefficients: [&[f32]; 3], y: &mut [f32]) {
+        let [mean, scale, beta] = coefficients;
+        let channels = mean.len();
+        for y in y.chunks_exact_mut(channels) {
+            for c in 0..channels {
+                y[c] = math::gelu::<FUSED>((y[c] - mean[c]) * scale[c] + beta[c]);
             }
         }
     }
