@@ -1,7 +1,7 @@
 //! Which nodes are computed by the kernel of another, so that what lies between them never goes through memory.
 
-use crate::ops::normalize::masked::Cover;
 use crate::ops::normalize::Behind;
+use crate::ops::normalize::masked::Cover;
 use crate::{Activation, Graph, NodeId, Normalization, Op, Program, Window};
 
 /// What is fused in a program.

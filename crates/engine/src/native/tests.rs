@@ -173,7 +173,9 @@ fn normalisation_takes_in_what_is_behind_it() {
 
 #[test]
 fn normalisation_takes_in_a_gelu() {
-    for (i, (channels, group)) in [1, 17, 35, 64].into_iter().flat_map(|c| [(c, None), (c, Some(2))]).enumerate() {
+    for (i, (channels, group)) in
+        [1, 17, 35, 64].into_iter().flat_map(|c| [(c, None), (c, Some(2))]).enumerate()
+    {
         let name = format!("normalize, gelu {channels} {group:?}");
         let case = one_operation(&name, 100 + i as u64, &|b| {
             let x = b.weight([5, 7, 6, channels]);
