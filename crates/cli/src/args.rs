@@ -243,6 +243,9 @@ pub(crate) struct EvalArgs {
     /// Which split: test, val or train [default: test]
     #[arg(long, value_name = "SPLIT")]
     pub(crate) split: Option<String>,
+    /// Which views of each image to average: one, flips or flips-shifts [default: those of the run's last evaluation]
+    #[arg(long, value_name = "VIEWS")]
+    pub(crate) views: Option<String>,
     /// Engine threads [default: all cores]
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,

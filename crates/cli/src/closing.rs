@@ -42,6 +42,10 @@ pub(crate) fn closing(s: &Summary) -> String {
         })
     };
     lines.extend(metrics("final", &s.last));
+    if let Some(seen) = &s.seen {
+        let views = seen.views.count();
+        lines.extend(metrics("one view", &Some(seen.one)).map(|line| format!("{line} (above: {views} views)")));
+    }
     if s.best != s.last {
         lines.extend(metrics("best", &s.best));
     }
@@ -56,6 +60,13 @@ pub(crate) fn closing(s: &Summary) -> String {
         part("log", t.log),
     ];
     lines.push(format!("  time      {} = {:.2} s", parts.join(" + "), t.wall().0));
+    if let Some(last) = s.final_evaluation {
+        let training = s.position.training_seconds.0;
+        lines.push(format!(
+            "  clock     {training:.2} s by DAWNBench's rules, {:.2} s with the final evaluation in",
+            training + last.0
+        ));
+    }
     lines.push(format!("  speed     {:.0} examples/s", s.examples_per_second));
     lines.push(format!(
         "  ceiling   {:.0} % of this machine's {:.0} GFLOP/s; at 100 % these updates take {}",

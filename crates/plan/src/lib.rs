@@ -58,7 +58,7 @@ pub use pipeline::{
     CropPlan, Draws, FlipKind, Keep, NormalizePlan, OnBad, Padding, PipelinePlan, ShuffleKind, StagePlan,
     WorkerLife,
 };
-pub use run::{Convolutions, EvaluatePlan, GuardPlan, InitPlan, RunPlan, Stop};
+pub use run::{Convolutions, EvaluatePlan, GuardPlan, InitPlan, RunPlan, Stop, Views};
 pub use settings::Setting;
 pub use target::{Metric, Op, Target};
 pub use validate::MOST_THREADS;

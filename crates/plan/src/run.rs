@@ -18,6 +18,9 @@ pub struct RunPlan {
     /// When to evaluate; always at the end too.
     #[serde(default)]
     pub evaluate: EvaluatePlan,
+    /// How often evaluations that may end the run see each image.
+    #[serde(default, skip_serializing_if = "Views::is_one")]
+    pub views: Views,
     /// When the run has diverged.
     #[serde(default)]
     pub guard: GuardPlan,
@@ -63,6 +66,50 @@ pub enum Convolutions {
 impl Convolutions {
     fn is_fast(&self) -> bool {
         *self == Convolutions::Fast
+    }
+}
+
+/// Test-time augmentation: the views of each image whose logits are averaged before they are judged.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Views {
+    /// The image alone.
+    #[default]
+    One,
+    /// The image and its mirror image.
+    Flips,
+    /// Those two, at half the weight, and both moved by a pixel up and left and down and right, at a quarter each; the
+    /// border is reflected (airbench's test-time augmentation).
+    FlipsShifts,
+}
+
+impl Views {
+    /// Its word in a plan.
+    pub fn name(self) -> &'static str {
+        match self {
+            Views::One => "one",
+            Views::Flips => "flips",
+            Views::FlipsShifts => "flips-shifts",
+        }
+    }
+
+    /// The views that this word of a plan means.
+    pub fn parse(word: &str) -> Option<Views> {
+        [Views::One, Views::Flips, Views::FlipsShifts].into_iter().find(|views| views.name() == word)
+    }
+
+    /// How many views each image has.
+    pub fn count(self) -> usize {
+        match self {
+            Views::One => 1,
+            Views::Flips => 2,
+            Views::FlipsShifts => 6,
+        }
+    }
+
+    /// Whether each image is seen once.
+    pub fn is_one(&self) -> bool {
+        *self == Views::One
     }
 }
 

@@ -243,6 +243,7 @@ const RUN: Form = Form::Table(&[
     may("target", Form::Text),
     may("stop", Form::Word(&["target", "end"])),
     may("evaluate", Form::WordOr(&["auto", "epoch", "geometric"], &[may("updates", Form::Whole)])),
+    may("views", Form::Word(&["one", "flips", "flips-shifts"])),
     may("guard", Form::WordOr(&["finite", "off"], &[may("loss", Form::Number)])),
     may("init", INIT),
     may("replay", Form::Text),

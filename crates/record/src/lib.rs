@@ -21,7 +21,7 @@ mod files;
 pub use checkpoint::{CHECKPOINT_FORMAT, Checkpoint, CheckpointAbout, write_checkpoint};
 pub use error::RecordError;
 pub use files::{CHECKPOINT_FILE, LOG_FILE, PLAN_FILE, WEIGHTS_FILE, replace_file};
-pub use line::{Change, Evaluation, FORMAT, Fresh, Header, Line, Machine, Progress, Resumed};
+pub use line::{Change, Evaluation, FORMAT, Fresh, Header, Line, Machine, Progress, Resumed, Seen};
 pub use reader::{Log, Partial, RunReader};
 pub use store::{
     Ask, Draw, Hold, Lease, MemoryStore, Outcome, STUDY_FORMAT, SqliteStore, Store, StoredStudy, StoredTrial,

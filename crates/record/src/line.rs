@@ -4,6 +4,7 @@
 use crate::{GradientNoise, Metrics, Position, Summary, number};
 use serde::{Deserialize, Serialize};
 use sooner_base::{Seed, Updates};
+use sooner_plan::Views;
 use std::collections::BTreeMap;
 
 /// The version of the run log that this crate writes, and the newest that it reads.
@@ -94,6 +95,18 @@ pub struct Evaluation {
     pub metrics: Metrics,
     /// Whether it meets the run's target; false without one.
     pub met: bool,
+    /// How often each image was seen, and what seeing it once came to; none where that is all there was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen: Option<Seen>,
+}
+
+/// An evaluation that averaged several views of each image.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Seen {
+    /// The views.
+    pub views: Views,
+    /// What the image alone, without the other views, came to.
+    pub one: Metrics,
 }
 
 /// The schedule of a run with `echo = "auto"`: written before the update that uses it, and again when it changes.

@@ -1,6 +1,6 @@
 //! What a run comes to: the object that the command prints last, and that ends the run log.
 
-use crate::number;
+use crate::{Seen, number};
 use serde::{Deserialize, Serialize};
 use sooner_base::{Epochs, Examples, FreshExamples, NoisePair, NoiseScale, Seconds, Updates};
 use sooner_plan::{Metric, Split, Target};
@@ -236,6 +236,14 @@ pub struct Summary {
     /// The last evaluation.
     #[serde(rename = "final")]
     pub last: Option<Metrics>,
+    /// What the last evaluation came to without its other views of each image; none where there are none,
+    /// or where another process made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen: Option<Seen>,
+    /// Seconds of the evaluation that judged the final weights, which newer races count as training; none where the run
+    /// stops at its target, or where another process made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub final_evaluation: Option<Seconds>,
     /// Where it diverged; none unless it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diverged: Option<Divergence>,
@@ -296,6 +304,8 @@ pub(crate) mod tests {
             last: Some(metrics),
             diverged: None,
             position,
+            seen: None,
+            final_evaluation: None,
             rounded_from: None,
             examples_per_second: 3600.0,
             time: TimeSplit {

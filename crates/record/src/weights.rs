@@ -5,7 +5,7 @@ use crate::{RecordError, replace_file};
 use safetensors::{Dtype, SafeTensors};
 use serde_json::{Value, json};
 use sooner_base::Shape;
-use sooner_plan::{AverageKind, DataPlan, ModelPlan, PipelinePlan, Plan, StagePlan};
+use sooner_plan::{AverageKind, DataPlan, ModelPlan, PipelinePlan, Plan, StagePlan, Views};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
@@ -31,6 +31,8 @@ pub struct WeightsAbout {
     pub layouts: String,
     /// What the tensors are running averages by, such as `ema`; none where they are the parameters themselves.
     pub average: Option<String>,
+    /// How often the run's last evaluation saw each image.
+    pub views: Views,
 }
 
 impl WeightsAbout {
@@ -41,7 +43,8 @@ impl WeightsAbout {
         // Under lookahead the parameters are what is evaluated, and at the end they are the averages.
         let beside = plan.optimizer.average.filter(|average| average.kind == AverageKind::Ema);
         let average = beside.map(|average| average.kind.name().to_string());
-        WeightsAbout { workload, model, data, pipeline, layouts: layouts.to_string(), average }
+        let (layouts, views) = (layouts.to_string(), plan.run.views);
+        WeightsAbout { workload, model, data, pipeline, layouts, average, views }
     }
 
     /// Sorted by key.
@@ -55,6 +58,7 @@ impl WeightsAbout {
             ("layouts", self.layouts.clone()),
         ]);
         entries.extend(self.average.clone().map(|average| ("average", average)));
+        entries.extend((!self.views.is_one()).then(|| ("views", self.views.name().to_string())));
         entries
     }
 
@@ -88,6 +92,13 @@ impl WeightsAbout {
             pipeline: PipelinePlan::parse(entry("pipeline")?).map_err(wrong("pipeline"))?,
             layouts: entry("layouts")?.clone(),
             average: entries.get("average").cloned(),
+            views: match entries.get("views") {
+                None => Views::One,
+                Some(word) => Views::parse(word).ok_or_else(|| {
+                    let reason = format!("its metadata has views = `{word}`, which this version does not know");
+                    RecordError::NotWeights { path: path.to_path_buf(), reason }
+                })?,
+            },
         }))
     }
 }

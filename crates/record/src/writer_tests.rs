@@ -56,7 +56,7 @@ pub(crate) fn progress(updates: u64) -> Line {
 
 pub(crate) fn evaluation(updates: u64) -> Line {
     let metrics = Metrics::from_sums(Split::Val, 5500.0, 3500, 5000);
-    Line::Evaluation(Evaluation { at: at(updates), metrics, met: true })
+    Line::Evaluation(Evaluation { at: at(updates), metrics, met: true, seen: None })
 }
 
 #[test]

@@ -15,9 +15,10 @@ mod run;
 mod save;
 mod stopwatch;
 mod telling;
+mod views;
 mod whiten;
 
-pub use evaluate::Evaluator;
+pub use evaluate::{Evaluated, Evaluator};
 pub use job::{Control, Job, Observer, Progress, Start};
 pub use pacing::Checkpoints;
 pub use programs::{Programs, UpdateOutcome};

@@ -15,9 +15,9 @@ use sooner_base::{Bytes, NoiseScale, Seconds, Updates};
 use sooner_engine::{State, Vars};
 use sooner_models::{Model, start_as};
 use sooner_pipeline::{Pipeline, Position as Place};
-use sooner_plan::{EvaluatePlan, EvaluationPoints, Metric, Pace, RunPlan, Stop, Target};
+use sooner_plan::{EvaluatePlan, EvaluationPoints, Metric, Pace, RunPlan, Stop, Target, Views};
 use sooner_record::{
-    CHECKPOINT_FILE, Divergence, Evaluation, LossAt, Metrics, Position, RunWriter, Status, Summary,
+    CHECKPOINT_FILE, Divergence, Evaluation, LossAt, Metrics, Position, RunWriter, Seen, Status, Summary,
 };
 use std::collections::BTreeMap;
 
@@ -72,6 +72,9 @@ pub(crate) struct Run<'a, 'w> {
     pub(crate) since_log: SinceLog,
     pub(crate) best: Option<Metrics>,
     pub(crate) last: Option<Metrics>,
+    /// The last evaluation without its other views of each image.
+    pub(crate) seen: Option<Seen>,
+    pub(crate) final_evaluation: Option<Seconds>,
     pub(crate) reached_at: Option<Position>,
     pub(crate) last_finite: Option<LossAt>,
     pub(crate) diverged: Option<Divergence>,
@@ -129,6 +132,8 @@ impl<'a, 'w> Run<'a, 'w> {
             since_log: SinceLog::default(),
             best: None,
             last: None,
+            seen: None,
+            final_evaluation: None,
             reached_at: None,
             last_finite: None,
             diverged: None,
@@ -339,15 +344,22 @@ impl<'a, 'w> Run<'a, 'w> {
         m.pipeline.pause();
         self.job.watch.enter(Phase::Evaluate);
         let interrupted = || observer.interrupted();
+        let views = if self.may_end() { self.job.plan.run.views } else { Views::One };
+        let before = self.job.watch.spent(Phase::Evaluate);
         m.averages.exchange(&mut m.state);
-        let metrics = m.evaluator.run_unless(&mut m.programs, &mut m.state, &interrupted);
+        let evaluated = m.evaluator.run_unless(&mut m.programs, &mut m.state, views, &interrupted);
         m.averages.exchange(&mut m.state);
-        let metrics = metrics?;
+        let evaluated = evaluated?;
         self.job.watch.enter(Phase::Log);
-        let Some(metrics) = metrics else { return Ok(Some(Status::Interrupted)) };
+        let Some(evaluated) = evaluated else { return Ok(Some(Status::Interrupted)) };
+        let metrics = evaluated.metrics;
         self.evaluated = true;
+        if self.job.plan.run.stop == Stop::End && self.is_over() {
+            self.final_evaluation = Some(self.job.watch.spent(Phase::Evaluate) - before);
+        }
+        self.seen = evaluated.seen;
         let at = self.position();
-        self.note_evaluation(at, metrics)?;
+        self.note_evaluation(at, evaluated)?;
         self.see(metrics, at);
         m.pipeline.resume();
         if self.job.plan.run.guard.trips(metrics.loss) {
@@ -384,11 +396,15 @@ impl<'a, 'w> Run<'a, 'w> {
     /// Whether an evaluation made after this very update ends the run.
     fn met_now(&self, metrics: Option<Metrics>) -> Option<Status> {
         let target = self.target.as_ref()?;
-        let judged = match self.job.plan.run.stop {
+        (self.may_end() && metrics?.meets(target)).then_some(Status::Reached)
+    }
+
+    /// Whether an evaluation made now may end the run.
+    fn may_end(&self) -> bool {
+        match self.job.plan.run.stop {
             Stop::Target => true,
             Stop::End => self.is_over(),
-        };
-        (judged && metrics?.meets(target)).then_some(Status::Reached)
+        }
     }
 
     /// Writes a checkpoint; the clock and the pipeline stand still meanwhile.

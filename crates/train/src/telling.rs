@@ -2,13 +2,13 @@
 
 use crate::programs::UpdateOutcome;
 use crate::run::{Machinery, Run};
-use crate::{Phase, Progress, TrainError};
+use crate::{Evaluated, Phase, Progress, TrainError};
 use sooner_base::{Epochs, Examples, FreshExamples, NoiseScale, Seconds, Updates};
 use sooner_engine::Role;
 use sooner_pipeline::{Oddities, Pipeline, Splits};
 use sooner_plan::Orientation;
 use sooner_record::{
-    BadExample, Ceiling, CheckpointAbout, DataReport, Evaluation, GradientNoise, Line, Metrics, Position,
+    BadExample, Ceiling, CheckpointAbout, DataReport, Evaluation, GradientNoise, Line, Position,
     Progress as ProgressLine, Status, Summary, TensorRef, WeightsAbout, write_weights,
 };
 use std::collections::BTreeMap;
@@ -70,9 +70,10 @@ impl Run<'_, '_> {
     }
 
     /// Writes the line of an evaluation.
-    pub(crate) fn note_evaluation(&mut self, at: Position, metrics: Metrics) -> Result<(), TrainError> {
+    pub(crate) fn note_evaluation(&mut self, at: Position, made: Evaluated) -> Result<(), TrainError> {
+        let Evaluated { metrics, seen } = made;
         let met = self.target.as_ref().is_some_and(|target| metrics.meets(target));
-        Ok(self.writer.append(&Line::Evaluation(Evaluation { at, metrics, met }))?)
+        Ok(self.writer.append(&Line::Evaluation(Evaluation { at, metrics, met, seen }))?)
     }
 
     /// How far the run is, by the stopwatch's last change of phase.
@@ -201,6 +202,8 @@ impl Run<'_, '_> {
             reached_at: self.reached_at,
             best: self.best,
             last: self.last,
+            seen: self.seen,
+            final_evaluation: self.final_evaluation,
             diverged: self.diverged,
             position,
             rounded_from: (self.updates == self.total && position.epochs.0 > asked * (1.0 + 1e-9))

@@ -9,9 +9,9 @@ use sooner_base::{MonotonicClock, Seed};
 use sooner_engine::State;
 use sooner_models::Model;
 use sooner_pipeline::Evaluation;
-use sooner_plan::Split;
-use sooner_record::{RunReader, Status, WEIGHTS_FILE, Weights};
-use sooner_train::{Evaluator, Programs};
+use sooner_plan::{Split, Views};
+use sooner_record::{Metrics, RunReader, Status, WEIGHTS_FILE, Weights};
+use sooner_train::{Evaluated, Evaluator, Programs};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -62,19 +62,24 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<ExitCode> {
     }
     let mut evaluator = Evaluator::new(examples);
     let mut programs = Programs::new(model, engine.kernels, engine.pool.clone());
-    let metrics = evaluator.run(&mut programs, &mut state)?;
+    let views = views(args)?.unwrap_or(about.views);
+    let Evaluated { metrics, seen } = evaluator.run(&mut programs, &mut state, views)?;
+    let values = |m: Metrics| json!({ "loss": m.loss, "error": m.error, "accuracy": m.accuracy });
+    let words =
+        |m: Metrics| format!("loss {:.4}, error {:.4}, accuracy {:.4}", m.loss, m.error, m.accuracy);
     if args.json {
-        let values = json!({ "loss": metrics.loss, "error": metrics.error, "accuracy": metrics.accuracy });
-        println!("{}", json!({ "workload": about.workload, "split": split, "metrics": values }));
+        let mut line = json!({ "workload": about.workload, "split": split, "metrics": values(metrics) });
+        if let Some(seen) = seen {
+            line["views"] = json!(seen.views);
+            line["one_view"] = values(seen.one);
+        }
+        println!("{line}");
     } else {
-        println!(
-            "{}, {split} ({} examples): loss {:.4}, error {:.4}, accuracy {:.4}",
-            about.workload,
-            facts.examples_of(split),
-            metrics.loss,
-            metrics.error,
-            metrics.accuracy
-        );
+        let examples = facts.examples_of(split);
+        println!("{}, {split} ({examples} examples): {}", about.workload, words(metrics));
+        if let Some(seen) = seen {
+            println!("  {} views of each image; one view alone: {}", views.count(), words(seen.one));
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -99,6 +104,13 @@ fn state_of(record: &Path) -> Option<String> {
 
 fn word(status: Status) -> &'static str {
     if status == Status::Diverged { "given up as diverged" } else { "interrupted" }
+}
+
+fn views(args: &EvalArgs) -> Result<Option<Views>, Failure> {
+    let Some(word) = &args.views else { return Ok(None) };
+    Views::parse(word).map(Some).ok_or_else(|| {
+        Failure::usage("no such views", "--views", ["one, flips or flips-shifts", &format!("`{word}`"), ""])
+    })
 }
 
 fn split(args: &EvalArgs) -> Result<Split, Failure> {
