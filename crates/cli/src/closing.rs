@@ -44,7 +44,9 @@ pub(crate) fn closing(s: &Summary) -> String {
     lines.extend(metrics("final", &s.last));
     if let Some(seen) = &s.seen {
         let views = seen.views.count();
-        lines.extend(metrics("one view", &Some(seen.one)).map(|line| format!("{line} (above: {views} views)")));
+        lines.extend(
+            metrics("one view", &Some(seen.one)).map(|line| format!("{line} (above: {views} views)")),
+        );
     }
     if s.best != s.last {
         lines.extend(metrics("best", &s.best));

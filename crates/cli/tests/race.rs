@@ -155,3 +155,45 @@ fn a_submission_holds_the_run() {
     let val = run(here.path(), &["submit", "val", "--author", "A", "--json"]);
     assert_eq!((val.code, val.error()["what"].as_str()), (Some(1), Some("nothing to hand in")));
 }
+
+#[test]
+fn the_end_is_judged_by_several_views_and_says_what_one_view_gives() {
+    let here = folder();
+    let words = ["--out", "r", "--set", "run.stop=end", "--set", "run.views=flips-shifts", "--json"];
+    let done = run(here.path(), &tiny(&words)).json();
+    let seen = &done["seen"];
+    assert_eq!(seen["views"], "flips-shifts", "{done}");
+    assert_ne!(seen["one"]["loss"], done["final"]["loss"], "other views change the loss");
+    assert!(done["final_evaluation"].as_f64().is_some_and(|seconds| seconds > 0.0), "{done}");
+    let log = fs::read_to_string(here.path().join("r/run.jsonl")).expect("a log");
+    let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let evaluations: Vec<Value> = lines.filter(|line| line["line"] == "evaluation").collect();
+    let (last, before) = evaluations.split_last().expect("evaluations");
+    assert_eq!((&last["seen"], &last["loss"]), (seen, &done["final"]["loss"]));
+    assert!(!before.is_empty() && before.iter().all(|line| line.get("seen").is_none()), "only the end");
+
+    // The weights say which views they were judged by; others are asked for.
+    let split = done["final"]["split"].as_str().expect("a split");
+    let eval =
+        |more: &[&str]| run(here.path(), &[&["eval", "r", "--split", split, "--json"], more].concat()).json();
+    let same = |found: &Value, expected: &Value| {
+        for key in ["loss", "error", "accuracy"] {
+            assert_eq!(found[key], expected[key], "{key}");
+        }
+    };
+    let all = eval(&[]);
+    same(&all["metrics"], &done["final"]);
+    same(&all["one_view"], &seen["one"]);
+    same(&eval(&["--views", "one"])["metrics"], &seen["one"]);
+    let flips = eval(&["--views", "flips"]);
+    assert_ne!(flips["metrics"]["loss"], all["metrics"]["loss"]);
+    let wrong = run(here.path(), &["eval", "r", "--views", "all", "--json"]);
+    assert_eq!((wrong.code, wrong.error()["where"].as_str()), (Some(2), Some("--views")));
+
+    // Where any evaluation may end the run, all of them see so.
+    let words = ["--out", "t", "--set", "run.views=flips", "--target", "val.accuracy>=0.999", "--json"];
+    run(here.path(), &tiny(&words));
+    let log = fs::read_to_string(here.path().join("t/run.jsonl")).expect("a log");
+    let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    assert!(lines.filter(|line| line["line"] == "evaluation").all(|line| line["seen"]["views"] == "flips"));
+}

@@ -95,7 +95,8 @@ impl WeightsAbout {
             views: match entries.get("views") {
                 None => Views::One,
                 Some(word) => Views::parse(word).ok_or_else(|| {
-                    let reason = format!("its metadata has views = `{word}`, which this version does not know");
+                    let reason =
+                        format!("its metadata has views = `{word}`, which this version does not know");
                     RecordError::NotWeights { path: path.to_path_buf(), reason }
                 })?,
             },

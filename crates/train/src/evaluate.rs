@@ -82,10 +82,8 @@ impl Evaluator {
                     view.write(&batch.features, shape, &mut self.features);
                     &self.features
                 };
-                native.run(
-                    state,
-                    &Feed { features, labels: &batch.labels, scalars: &[], ..Feed::default() },
-                )?;
+                native
+                    .run(state, &Feed { features, labels: &batch.labels, scalars: &[], ..Feed::default() })?;
                 if view.is_plain() {
                     one.loss += f64::from(native.output(0)[0]);
                     one.correct += native.output(1)[0] as u64;

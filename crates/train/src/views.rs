@@ -13,7 +13,8 @@ pub(crate) struct View {
 
 /// The views of a plan's word; the first is the image as it is, and the weights sum to 1.
 pub(crate) fn views(of: Views) -> Vec<View> {
-    let both = |moved, weight: f32| [false, true].map(|mirrored| View { mirrored, moved, weight: weight / 2.0 });
+    let both =
+        |moved, weight: f32| [false, true].map(|mirrored| View { mirrored, moved, weight: weight / 2.0 });
     match of {
         Views::One => vec![View { mirrored: false, moved: 0, weight: 1.0 }],
         Views::Flips => both(0, 1.0).to_vec(),
@@ -53,7 +54,13 @@ impl View {
 /// The place inside an extent that a place up to one step beyond it shows.
 fn reflected(place: isize, extent: usize) -> usize {
     let last = extent as isize - 1;
-    let inside = if place < 0 { -place } else if place > last { 2 * last - place } else { place };
+    let inside = if place < 0 {
+        -place
+    } else if place > last {
+        2 * last - place
+    } else {
+        place
+    };
     inside.clamp(0, last.max(0)) as usize
 }
 

@@ -65,8 +65,7 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<ExitCode> {
     let views = views(args)?.unwrap_or(about.views);
     let Evaluated { metrics, seen } = evaluator.run(&mut programs, &mut state, views)?;
     let values = |m: Metrics| json!({ "loss": m.loss, "error": m.error, "accuracy": m.accuracy });
-    let words =
-        |m: Metrics| format!("loss {:.4}, error {:.4}, accuracy {:.4}", m.loss, m.error, m.accuracy);
+    let words = |m: Metrics| format!("loss {:.4}, error {:.4}, accuracy {:.4}", m.loss, m.error, m.accuracy);
     if args.json {
         let mut line = json!({ "workload": about.workload, "split": split, "metrics": values(metrics) });
         if let Some(seen) = seen {
