@@ -31,8 +31,8 @@ pub fn run(folder: &str, epochs: f64) -> Result<f64, Box<dyn Error>> {
     println!("{examples} images of {}", splits.train.info().classes.join(", "));
 
     let pipeline = Pipeline::new(&plan.pipeline, splits.train.clone(), plan.seed, clock)?;
-    let model = Model::new(&plan.model, pipeline.shape(), splits.train.classes())?.trained_by(&plan);
-    let mut programs = Programs::new(model, Kernels::Auto, Arc::new(Pool::new(threads)));
+    let model = Model::new(&plan.model, pipeline.shape(), splits.train.classes())?;
+    let mut programs = Programs::for_plan(&plan, model, Kernels::Auto, Arc::new(Pool::new(threads)));
     let vars = programs.compile(&[plan.batch_size().min(examples)], &plan.optimizer)?;
     let mut state = State::init(&vars, plan.seed);
 

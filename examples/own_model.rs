@@ -39,9 +39,9 @@ pub(crate) fn run(folder: &Path) -> Result<f64, Box<dyn Error>> {
     plan.set("pipeline.stages=[{shuffle='epoch'}, {normalize={mean=[0.5], std=[0.25]}}, {batch=32}]")?;
     let (train, held_out) = (arrays(Split::Train, 640)?, arrays(Split::Val, 200)?);
     let pipeline = Pipeline::new(&plan.pipeline, train, plan.seed, Arc::new(MonotonicClock::start()))?;
-    let model = Model::own("stripes", pipeline.shape(), 2, network)?.trained_by(&plan);
-    let mut programs =
-        Programs::new(model, native::Kernels::Auto, Arc::new(native::Pool::new(NonZeroUsize::MIN)));
+    let model = Model::own("stripes", pipeline.shape(), 2, network)?;
+    let pool = Arc::new(native::Pool::new(NonZeroUsize::MIN));
+    let mut programs = Programs::for_plan(&plan, model, native::Kernels::Auto, pool);
     let vars = programs.compile(&[32], &plan.optimizer)?;
     let mut state = State::init(&vars, plan.seed);
     for (update, batch) in (0..5).flat_map(|epoch| pipeline.epoch(epoch)).enumerate() {

@@ -38,6 +38,12 @@ impl Failure {
         Failure { code: 1, ..Failure::usage(what, place, fields) }
     }
 
+    /// The user ended the process before there was anything to keep: exit code 130.
+    pub(crate) fn interrupted() -> Failure {
+        let fields = ["a run to begin", "Ctrl-C while data were read", "nothing was written"];
+        Failure { code: 130, ..Failure::usage("interrupted before the run began", "sooner train", fields) }
+    }
+
     /// The same about a study's input; questions that make no sense are usage errors, malformed files are not.
     fn study(error: &StudyError) -> Failure {
         let Fault { place, expected, found, hint } = error.fault();

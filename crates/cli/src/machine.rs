@@ -103,7 +103,7 @@ impl Engine {
     pub(crate) fn header(&self, plan: &Plan, peak_gflops: f64, unix: f64) -> Header {
         Header {
             format: FORMAT,
-            sooner: env!("CARGO_PKG_VERSION").to_string(),
+            sooner: sooner_train::PROGRAM.to_string(),
             machine: Machine {
                 cpu: cpu(),
                 cores: cores(),

@@ -11,6 +11,7 @@ mod machine;
 mod progress;
 mod ready;
 mod settle;
+mod shelf;
 mod shorten;
 mod study;
 mod tune;

@@ -3,6 +3,7 @@
 use crate::fail::Failure;
 use crate::machine::{self, CpuClock, Engine};
 use crate::settle;
+use crate::shelf::Shelf;
 use sooner_base::{Clock, MonotonicClock, Seconds};
 use sooner_engine::State;
 use sooner_engine::native::Kernels;
@@ -10,7 +11,7 @@ use sooner_models::Model;
 use sooner_pipeline::{Gauge, Pipeline, Splits};
 use sooner_plan::{DataFacts, InitPlan, Plan};
 use sooner_record::{Header, RunReader, TimeSplit, Weights};
-use sooner_train::{Checkpoints, Job, Start, Stopwatch, data_notes, start_from};
+use sooner_train::{Checkpoints, Job, Programs, Start, Stopwatch, data_notes, start_from};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ pub(crate) struct Ready {
     /// Resolved.
     pub(crate) plan: Plan,
     pub(crate) facts: DataFacts,
-    pub(crate) splits: Splits,
+    pub(crate) splits: Arc<Splits>,
     pub(crate) engine: Engine,
     pub(crate) peak_gflops: f64,
     /// What a person should know of the data and the stages before the run.
@@ -35,6 +36,16 @@ impl Ready {
         kernels: Kernels,
         spent: Option<(TimeSplit, Seconds)>,
     ) -> anyhow::Result<(Ready, Stopwatch)> {
+        Ready::on_shelf(typed, kernels, spent, &Shelf::default())
+    }
+
+    /// The same where runs before this one may have read the data already.
+    pub(crate) fn on_shelf(
+        typed: &Plan,
+        kernels: Kernels,
+        spent: Option<(TimeSplit, Seconds)>,
+        shelf: &Shelf,
+    ) -> anyhow::Result<(Ready, Stopwatch)> {
         let clock: Arc<dyn Clock> = Arc::new(MonotonicClock::start());
         let expected = settle::peek(typed)?;
         let plan = typed.resolve(&expected, machine::cores())?;
@@ -46,10 +57,11 @@ impl Ready {
             Some((split, preprocess)) => Stopwatch::resume(clock.clone(), &split, preprocess),
         };
         // As typed: of the user's own files the plan so far has only a guess of how many there are.
-        let splits = sooner_pipeline::load(&typed.data, engine.pool.threads(), clock.as_ref())?;
+        let splits = shelf.get(&typed.data, engine.pool.threads(), clock.as_ref())?;
         let facts = settle::facts(&splits);
         // The authors' sets have the expected sizes; the user's own files of the same format may not.
         let plan = if facts == expected { plan } else { typed.resolve(&facts, machine::cores())? };
+        shelf.add_name(&typed.data, &plan.data);
         let notes = Vec::new();
         let mut ready = Ready { plan, facts, splits, engine, peak_gflops, notes, clock };
         ready.notes = data_notes(&ready.splits, &ready.pipeline()?);
@@ -66,7 +78,13 @@ impl Ready {
 
     /// The network that the plan names, for what the pipeline makes of these data.
     pub(crate) fn model(&self) -> anyhow::Result<Model> {
-        Ok(Model::new(&self.plan.model, self.pipeline()?.shape(), self.facts.classes)?.trained_by(&self.plan))
+        Ok(Model::new(&self.plan.model, self.pipeline()?.shape(), self.facts.classes)?)
+    }
+
+    /// The programs that a run of this plan trains with, for measuring them: none is compiled yet.
+    pub(crate) fn programs(&self) -> anyhow::Result<Programs> {
+        let Ready { plan, engine, .. } = self;
+        Ok(Programs::for_plan(plan, self.model()?, engine.kernels, engine.pool.clone()))
     }
 
     /// Measures this plan's pipeline, for so many seconds each time.

@@ -41,7 +41,7 @@ pub(crate) fn plan(args: &PlanArgs, more: &[Setting]) -> anyhow::Result<Plan> {
 fn with_settings(mut plan: Plan, args: &PlanArgs, more: &[Setting]) -> anyhow::Result<Plan> {
     let mut settings = args.set.iter().map(|s| Setting::parse(s)).collect::<Result<Vec<_>, _>>()?;
     if let Some(folder) = &args.data {
-        settings.push(Setting::option("--data", "data.path", &quoted(&place(folder))));
+        settings.push(Setting::option("--data", "data.path", &quoted(&place(folder)?)));
     }
     if let Some(threads) = args.threads {
         settings.push(Setting::option("--threads", "run.threads", &threads.to_string()));
@@ -52,7 +52,7 @@ fn with_settings(mut plan: Plan, args: &PlanArgs, more: &[Setting]) -> anyhow::R
     settings.extend_from_slice(more);
     plan.apply(&settings)?;
     if let Some(path) = plan.data.path.as_mut().filter(|path| !path.contains("://")) {
-        *path = absolute(Path::new(path.as_str()));
+        *path = absolute("data.path", Path::new(path.as_str()))?;
     }
     Ok(plan)
 }
@@ -70,7 +70,7 @@ pub(crate) fn train_plan(args: &TrainArgs) -> anyhow::Result<Plan> {
     }
     if let Some(path) = &args.init {
         let file = if path.is_dir() { path.join(WEIGHTS_FILE) } else { path.clone() };
-        more.push(Setting::option("--init", "run.init.weights", &quoted(&absolute(&file))));
+        more.push(Setting::option("--init", "run.init.weights", &quoted(&absolute("--init", &file)?)));
     }
     if !args.init_except.is_empty() {
         let list = args.init_except.iter().map(|prefix| quoted(prefix)).collect::<Vec<_>>().join(", ");
@@ -86,7 +86,7 @@ pub(crate) fn train_plan(args: &TrainArgs) -> anyhow::Result<Plan> {
         None => plan(args, more),
     };
     if let Some(record) = &args.replay {
-        more.push(Setting::option("--replay", "run.replay", &quoted(&absolute(record))));
+        more.push(Setting::option("--replay", "run.replay", &quoted(&absolute("--replay", record)?)));
     }
     let Some(epochs) = args.epochs else { return plan(&args.plan, &more) };
     // Stretching moves the schedule's horizon along with it; said here, before that is found wrong for it.
@@ -137,17 +137,22 @@ pub(crate) fn quoted(text: &str) -> String {
     toml::Value::String(text.to_string()).to_string()
 }
 
-/// A folder as records have it, or an address, which stays as it is.
-pub(crate) fn place(path: &Path) -> String {
+/// The folder given by `--data` as records have it, or an address, which stays as it is.
+pub(crate) fn place(path: &Path) -> Result<String, Failure> {
     match path.to_str() {
-        Some(address) if address.contains("://") => address.to_string(),
-        _ => absolute(path),
+        Some(address) if address.contains("://") => Ok(address.to_string()),
+        _ => absolute("--data", path),
     }
 }
 
-/// Paths in records must mean the same from any folder.
-pub(crate) fn absolute(path: &Path) -> String {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf()).display().to_string()
+/// Paths in records must mean the same from any folder, and records are text.
+pub(crate) fn absolute(option: &str, path: &Path) -> Result<String, Failure> {
+    let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    whole.into_os_string().into_string().map_err(|whole| {
+        let shown = whole.to_string_lossy();
+        let hint = "records are text and could not name it: rename it, or make a link with another name";
+        Failure::usage("path is no text", option, ["a path in UTF-8", &format!("`{shown}`"), hint])
+    })
 }
 
 /// The sizes of the data by a look at the files. If there is something wrong with both the plan and the files, the plan's

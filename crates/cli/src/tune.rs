@@ -6,7 +6,6 @@ use crate::machine;
 use crate::ready::Ready;
 use sooner_base::Batch;
 use sooner_engine::State;
-use sooner_train::Programs;
 
 /// Seconds of each measurement.
 const SECONDS: f64 = 0.4;
@@ -17,7 +16,7 @@ impl Ready {
     pub(crate) fn tune(&mut self) -> anyhow::Result<()> {
         let Some(most) = self.plan.pipeline.tune.take() else { return Ok(()) };
         let plan = &self.plan;
-        let mut programs = Programs::new(self.model()?, self.engine.kernels, self.engine.pool.clone());
+        let mut programs = self.programs()?;
         let vars = programs.compile(&[plan.batch_size()], &plan.optimizer)?;
         let mut state = State::init(&vars, plan.seed);
         let mut update = |batch: &Batch| -> anyhow::Result<()> {

@@ -7,7 +7,7 @@ pub(crate) fn long() -> String {
     let kernels: Vec<&str> = Kernels::available().iter().map(|k| k.name()).collect();
     format!(
         "{}\nengine: native, kernels this machine runs: {}\ntarget: {}-{}\nbuild: {}",
-        env!("CARGO_PKG_VERSION"),
+        sooner_train::PROGRAM,
         kernels.join(", "),
         std::env::consts::ARCH,
         std::env::consts::OS,

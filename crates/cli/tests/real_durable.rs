@@ -45,14 +45,28 @@ impl Bench {
         command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the command starts")
     }
 
+    /// A run of the plan with so many pipeline threads.
     fn start(&self, name: &str, threads: usize) -> Child {
-        let threads = format!("pipeline.threads={threads}");
-        self.spawn(&["plan.toml", "--out", name, "--set", &threads])
+        self.start_with(name, &["--set", &format!("pipeline.threads={threads}")])
+    }
+
+    fn start_with(&self, name: &str, words: &[&str]) -> Child {
+        self.spawn(&[&["plan.toml", "--out", name], words].concat())
     }
 
     fn resume(&self, name: &str, threads: usize) -> Child {
-        let threads = format!("pipeline.threads={threads}");
-        self.spawn(&["--resume", name, "--set", &threads])
+        self.resume_with(name, &["--set", &format!("pipeline.threads={threads}")])
+    }
+
+    fn resume_with(&self, name: &str, words: &[&str]) -> Child {
+        self.spawn(&[&["--resume", name], words].concat())
+    }
+
+    /// The updates at which a run was taken up again.
+    fn resumed(&self, name: &str) -> Vec<u64> {
+        let log = RunReader::open(&self.path(name)).expect("a record").log;
+        let updates = |line: &Line| if let Line::Resumed(r) = line { Some(r.updates.0) } else { None };
+        log.lines.iter().filter_map(updates).collect()
     }
 
     fn weights(&self, name: &str) -> Vec<u8> {
@@ -117,6 +131,13 @@ fn kill_while_writing(mut child: Child, checkpoint: &Path) -> String {
     format!("killed during a checkpoint (alive: {alive}; the new one was {left})")
 }
 
+/// What random kill times are drawn from; logged.
+fn kill_seed(test: &str) -> u64 {
+    let nanos = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_nanos() as u64;
+    say(&format!("REAL DATA {test}: kill times from seed {nanos}"));
+    nanos
+}
+
 #[test]
 fn cifar10_killed_at_random_times_ends_with_the_same_bits() {
     let test = "real-durable";
@@ -132,8 +153,7 @@ fn cifar10_killed_at_random_times_ends_with_the_same_bits() {
         100.0 * time("checkpoint") / wall
     ));
 
-    let nanos = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_nanos() as u64;
-    say(&format!("REAL DATA {test}: kill times from seed {nanos}"));
+    let nanos = kill_seed(test);
     // The same number of pipeline threads throughout, then another for every process.
     for (name, threads) in [("same", [1, 1, 1, 1]), ("other", [3, 0, 2, 7])] {
         let mut rng = Seed(nanos).key(Purpose::Synthesis, threads[0] as u64).at(0, 0, 0);
@@ -144,12 +164,7 @@ fn cifar10_killed_at_random_times_ends_with_the_same_bits() {
             kill_at_random(bench.resume(name, threads[2]), &checkpoint, &mut rng),
         ];
         let result = finish(bench.resume(name, threads[3]));
-        let log = RunReader::open(&bench.path(name)).expect("a record").log;
-        let resumed: Vec<u64> = log
-            .lines
-            .iter()
-            .filter_map(|line| if let Line::Resumed(r) = line { Some(r.updates.0) } else { None })
-            .collect();
+        let resumed = bench.resumed(name);
         let equal = bench.weights(name) == bench.weights("whole");
         say(&format!(
             "REAL DATA {test} {name}: {}; went on from updates {resumed:?} of {}; weights equal: {equal}",
@@ -160,4 +175,47 @@ fn cifar10_killed_at_random_times_ends_with_the_same_bits() {
         assert!(resumed.iter().any(|updates| *updates > 0), "{resumed:?}");
         assert_eq!(bench.evaluations(name), bench.evaluations("whole"));
     }
+}
+
+/// ResNet-8 in two replicas; then the same parts one after the other, and again in two replicas.
+#[test]
+fn replicas_on_cifar10_killed_and_resumed_end_with_the_same_bits() {
+    let test = "real-durable-replicas";
+    let set = "cifar-10-batches-bin";
+    let Some(data) = real_data(test, set).map(|root| root.join(set)) else { return };
+    let bench = Bench { folder: tempfile::tempdir().expect("a temporary folder") };
+    let built_in = sooner_models::workload("cifar10-resnet8").expect("built in").toml;
+    let path = data.display().to_string();
+    let plan = built_in.replace(
+        "validation = 5000",
+        &format!("path = {path:?}\ntrain = 6000\nvalidation = 500\ntest = 100"),
+    );
+    let length = "epochs = 3\ntarget = \"val.error<0.40\"";
+    assert!(plan.contains(length));
+    let plan = plan.replace(length, "epochs = 6\nreplicas = 2\nnoise_scale = 50");
+    fs::write(bench.path("plan.toml"), plan).expect("a plan");
+    let whole = finish(bench.start_with("whole", &[]));
+
+    let mut rng = Seed(kill_seed(test)).key(Purpose::Synthesis, 0).at(0, 0, 0);
+    let checkpoint = bench.path("run").join(CHECKPOINT_FILE);
+    let kills = [
+        kill_at_random(bench.start_with("run", &[]), &checkpoint, &mut rng),
+        kill_at_random(
+            bench.resume_with("run", &["--replicas", "1", "--set", "run.accumulate=2"]),
+            &checkpoint,
+            &mut rng,
+        ),
+    ];
+    let result = finish(bench.resume_with("run", &["--replicas", "2", "--set", "run.accumulate=1"]));
+    let resumed = bench.resumed("run");
+    let equal = bench.weights("run") == bench.weights("whole");
+    say(&format!(
+        "REAL DATA {test}: {}; went on from updates {resumed:?} of {}; weights equal: {equal}; noise scale {}",
+        kills.join("; "),
+        result["position"]["updates"],
+        result["gradient"],
+    ));
+    assert!(equal && resumed.iter().any(|updates| *updates > 0), "{kills:?} {resumed:?}");
+    assert_eq!(bench.evaluations("run"), bench.evaluations("whole"));
+    assert_eq!(result["gradient"], whole["gradient"]);
 }

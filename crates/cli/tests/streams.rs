@@ -233,3 +233,45 @@ fn sort_by_class(shards: &Path, into: &Path) {
         builder.into_inner().expect("written");
     }
 }
+
+/// Series whose plans say less than their records do: how many images there are, and what measuring chose.
+#[test]
+fn series_on_own_images_and_tuned_ones_go_on() {
+    let work = folder();
+    let (shards, images) = (work.path().join("shards"), work.path().join("images"));
+    pack(&shards, &["--in-order"]);
+    unpack(&shards, &images);
+    let own = format!(
+        "data={{kind=\"image-folder\",path={},validation=0}}",
+        quoted(images.to_str().expect("UTF-8"))
+    );
+    let drawn = "data={kind=\"shapes\",train=130,validation=40,test=30}".to_string();
+    let tuned = vec![&*drawn, "pipeline.stages.batch=20", "pipeline.tune=2"];
+    for (name, settings) in [("own", vec![&*own, STAGES]), ("tuned", tuned)] {
+        let series = |more: &[&str]| {
+            let mut words = vec!["train", "shapes-cnn", "--seeds", "1..3", "--out", name, "--target", "none"];
+            words.extend(["--epochs", "2", "--threads", "1", "--json", "--set", "model={kind=\"softmax\"}"]);
+            settings.iter().chain(more).for_each(|setting| words.extend(["--set", setting]));
+            run(work.path(), &words)
+        };
+        let first = series(&[]);
+        assert_eq!(first.code, Some(0), "{}{}", first.stdout, first.stderr);
+        let first = first.json();
+        let reading = |seed: usize| first["runs"][seed]["stages"]["decode"].as_f64().expect("seconds");
+        if name == "tuned" {
+            assert!(reading(0) > 0.0 && reading(1) == 0.0, "drawn once: {first}");
+        }
+        // One that is gone and one that was cut off in the middle are made again.
+        fs::remove_dir_all(work.path().join(name).join("seed-2")).expect("removed");
+        let log = work.path().join(name).join("seed-3/run.jsonl");
+        let bytes = fs::read(&log).expect("a log");
+        fs::write(&log, &bytes[..bytes.len() / 2]).expect("cut");
+        let again = series(&[]);
+        assert_eq!(again.code, Some(0), "{}{}", again.stdout, again.stderr);
+        assert_eq!(again.json()["final"], first["final"]);
+        let other = series(&["schedule.learning_rate=0.01"]);
+        assert_eq!(other.code, Some(1), "{}", other.stdout);
+        let expected = other.error()["expected"].to_string();
+        assert!(expected.contains("schedule.learning_rate = 0.01"), "{expected}");
+    }
+}

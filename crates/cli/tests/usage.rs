@@ -234,3 +234,22 @@ fn studies_of_others() {
     let error = refused(&["dawnbench", "none.tsv"], 1);
     assert_eq!(error["where"], "none.tsv");
 }
+
+/// Records are text: a folder that they could not name is refused as it is typed, not as the file that is missing then.
+#[cfg(unix)]
+#[test]
+fn paths_that_are_no_text() {
+    use std::os::unix::ffi::OsStrExt;
+    let here = folder();
+    let name = std::ffi::OsStr::from_bytes(b"d\xe9j\xe0");
+    for (command, option) in [("train", "--data"), ("train", "--init"), ("profile", "--data")] {
+        let mut command = support::command(here.path(), &[command, "mnist-cnn", "--json", option]);
+        let output = command.arg(name).output().expect("the command starts");
+        assert_eq!(output.status.code(), Some(2));
+        let found: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
+        let error = &found["error"];
+        assert_eq!((&error["what"], &error["where"]), (&"path is no text".into(), &option.into()), "{error}");
+        assert!(error["hint"].as_str().is_some_and(|hint| hint.contains("rename it")), "{error}");
+    }
+    assert!(contents(here.path()).is_empty());
+}

@@ -51,7 +51,7 @@ fn rule(plan: &OptimizerPlan, kind: OptimizerKind) -> Rule {
 }
 
 fn decoupled(plan: &OptimizerPlan, kind: OptimizerKind) -> bool {
-    plan.decay == Decay::Decoupled || kind == OptimizerKind::Adamw
+    plan.decay == Some(Decay::Decoupled) || kind == OptimizerKind::Adamw
 }
 
 fn group(plan: &OptimizerPlan, index: usize, group: &GroupPlan) -> Group {

@@ -24,11 +24,10 @@ pub enum OptimizerKind {
 }
 
 /// How weight decay enters.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Decay {
     /// Into the gradient (L2).
-    #[default]
     Coupled,
     /// Past it: each update multiplies the parameter by 1 - learning rate times weight decay.
     Decoupled,
@@ -119,9 +118,9 @@ pub struct OptimizerPlan {
     /// Times the parameter, added to the gradient, or as `decay` says.
     #[serde(default)]
     pub weight_decay: f64,
-    /// How weight decay enters; Muon's and AdamW's is always decoupled.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub decay: Decay,
+    /// How weight decay enters, coupled if none; AdamW's, and that of weights under Muon, is always decoupled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decay: Option<Decay>,
     /// What learning rate and weight decay are given in.
     #[serde(default, skip_serializing_if = "is_default")]
     pub units: Units,

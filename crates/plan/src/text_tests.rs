@@ -261,7 +261,7 @@ fn full_plans() -> Vec<Plan> {
     base.optimizer.kind = OptimizerKind::HeavyBall;
     let matches = [GroupMatch::Weights, GroupMatch::Biases, GroupMatch::Gains, GroupMatch::All];
     base.optimizer = OptimizerPlan {
-        decay: Decay::Decoupled,
+        decay: Some(Decay::Decoupled),
         units: Units::Decoupled1024,
         second_momentum: Some(0.99),
         eps: Some(1e-6),

@@ -24,7 +24,7 @@ pub use pacing::Checkpoints;
 pub use programs::{Programs, UpdateOutcome};
 pub use restore::{Misfit, start_from};
 pub use resume::{MAY_CHANGE, PARTS, ResumeError, check_resumable};
-pub use run::{split, train};
+pub use run::train;
 pub use save::save_weights;
 pub use stopwatch::{Phase, Stopwatch};
 pub use telling::{LAYOUTS, data_notes};
@@ -35,6 +35,10 @@ use sooner_models::ModelError;
 use sooner_pipeline::PipelineError;
 use sooner_plan::PlanError;
 use sooner_record::RecordError;
+
+/// The version of this program, and a sum of the sources that decide what it computes: where two records' differ, their
+/// bits may.
+pub const PROGRAM: &str = concat!(env!("CARGO_PKG_VERSION"), "+", env!("SOONER_SOURCES"));
 
 /// What can end a run without a result.
 #[derive(Debug, thiserror::Error)]

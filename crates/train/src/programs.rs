@@ -45,15 +45,22 @@ pub struct UpdateOutcome {
 }
 
 impl Programs {
-    /// No programs yet; all will run on these threads, one at a time.
-    pub fn new(model: Model, kernels: Kernels, pool: Arc<Pool>) -> Programs {
+    /// No programs yet; those of a plan's updates, which cut batches as its `run` section says, and of evaluations. All
+    /// threads are the pool's; replicas share them out.
+    pub fn for_plan(plan: &Plan, model: Model, kernels: Kernels, pool: Arc<Pool>) -> Programs {
+        let split = Split { replicas: plan.run.replicas, accumulate: plan.run.accumulate };
+        Programs::whole_batches(model.trained_by(plan), kernels, pool).cut(split)
+    }
+
+    /// No programs yet, for no plan: evaluations, which no plan cuts. All will run on these threads, one at a time.
+    pub fn whole_batches(model: Model, kernels: Kernels, pool: Arc<Pool>) -> Programs {
         let (updates, evals, soft_labels) = (Vec::new(), Vec::new(), Vec::new());
         Programs { model, kernels, pool, updates, evals, parts: None, measure: false, soft_labels }
     }
 
     /// The same with updates that cut their batches: replicas share out the threads, so many as there are, and have at
     /// least one each. A split into one part changes nothing.
-    pub fn cut(mut self, split: Split) -> Programs {
+    fn cut(mut self, split: Split) -> Programs {
         if split.parts() > 1 {
             let (kernels, all) = (self.kernels, self.pool.clone());
             let pools: Vec<Arc<Pool>> =
@@ -223,5 +230,28 @@ fn check_labels(batch: &Batch, classes: usize) -> Result<(), EngineError> {
     match all.find(|(_, label)| *label as usize >= classes) {
         Some((example, label)) => Err(EngineError::Label { example, label, classes }),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::num::NonZeroUsize;
+
+    #[test]
+    fn a_plan_decides_how_its_batches_are_cut() {
+        let mut plan = Plan::parse(sooner_models::workload("mnist-cnn").expect("built in").toml).unwrap();
+        for (replicas, accumulate, cut) in [(1, 1, false), (2, 1, true), (1, 3, true)] {
+            (plan.run.replicas, plan.run.accumulate) = (replicas, accumulate);
+            let model = Model::new(&plan.model, [28, 28, 1], 10).unwrap();
+            let pool = Arc::new(Pool::new(NonZeroUsize::MIN));
+            let mut programs = Programs::for_plan(&plan, model, Kernels::Auto, pool);
+            programs.compile(&[6], &plan.optimizer).unwrap();
+            assert_eq!(programs.whole(6).is_none(), cut, "{replicas} x {accumulate}");
+            assert_eq!(
+                programs.parts.as_mut().map_or(0, |p| p.executors().count()),
+                if cut { replicas + 1 } else { 0 }
+            );
+        }
     }
 }

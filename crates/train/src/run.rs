@@ -3,7 +3,6 @@
 use crate::averages::Averages;
 use crate::feed::AutoRun;
 use crate::pacing::Pacer;
-use crate::parts::Split;
 use crate::programs::UpdateOutcome;
 use crate::resume::check_resumable;
 use crate::telling::SinceLog;
@@ -14,8 +13,8 @@ use crate::{
 use sooner_base::{Bytes, NoiseScale, Seconds, Updates};
 use sooner_engine::{State, Vars};
 use sooner_models::{Model, start_as};
-use sooner_pipeline::{Pipeline, Position as Place};
-use sooner_plan::{EvaluatePlan, EvaluationPoints, Metric, Pace, RunPlan, Stop, Target, Views};
+use sooner_pipeline::{Oddities, Pipeline, Position as Place};
+use sooner_plan::{EvaluatePlan, EvaluationPoints, Metric, Pace, Stop, Target, Views};
 use sooner_record::{
     CHECKPOINT_FILE, Divergence, Evaluation, LossAt, Metrics, Position, RunWriter, Seen, Status, Summary,
 };
@@ -36,8 +35,7 @@ pub fn train(
     let model = match job.start.model.take() {
         Some(model) => model,
         None => Model::new(&job.plan.model, pipeline.shape(), job.facts.classes)?,
-    }
-    .trained_by(job.plan);
+    };
     let mut run = Run::new(job, writer, model.flops_per_example()?)?;
     let mut machinery = run.build(model, &pipeline)?;
     let status = run.go(&mut machinery, observer)?;
@@ -80,6 +78,8 @@ pub(crate) struct Run<'a, 'w> {
     pub(crate) diverged: Option<Divergence>,
     /// The running estimate of the noise of gradients, from the first one on.
     pub(crate) noise: Option<NoiseScale>,
+    /// What was odd about images that earlier runs of this process decoded from the same sources.
+    pub(crate) odd_before: Oddities,
     /// Busy seconds of stages in earlier processes.
     pub(crate) stages_before: BTreeMap<String, Seconds>,
     pub(crate) pacer: Pacer,
@@ -107,6 +107,11 @@ impl<'a, 'w> Run<'a, 'w> {
         let metric = target.as_ref().map_or(Metric::Accuracy, |t| t.metric);
         let pacer = Pacer::new(job.checkpoints, Bytes(0));
         let n = job.facts.train_examples;
+        // Of data in memory each run tells what was odd; of sources, what it came across itself.
+        let mut odd_before = Oddities::default();
+        if job.splits.train.source().is_some() {
+            job.splits.sources.iter().for_each(|own| odd_before += own.oddities());
+        }
         let auto = job.plan.most_uses().map(|_| AutoRun {
             total: job.plan.fresh_of(job.plan.run.epochs, n),
             horizon: job.plan.horizon_fresh(n),
@@ -138,6 +143,7 @@ impl<'a, 'w> Run<'a, 'w> {
             last_finite: None,
             diverged: None,
             noise: None,
+            odd_before,
             stages_before: BTreeMap::new(),
             pacer,
             kept: None,
@@ -147,8 +153,7 @@ impl<'a, 'w> Run<'a, 'w> {
     /// Compiles programs and gives every variable its value: the network's own, given weights', or a checkpoint's.
     fn build<'p>(&mut self, model: Model, pipeline: &'p Pipeline) -> Result<Machinery<'p>, TrainError> {
         let plan = self.job.plan;
-        let mut programs =
-            Programs::new(model, self.job.kernels, self.job.pool.clone()).cut(split(&plan.run));
+        let mut programs = Programs::for_plan(plan, model, self.job.kernels, self.job.pool.clone());
         let mut vars = programs.compile(&self.batch_sizes(), &plan.optimizer)?;
         start_as(&mut vars, &plan.run.initial)?;
         let mut state = State::init(&vars, plan.seed);
@@ -442,11 +447,6 @@ impl<'a, 'w> Run<'a, 'w> {
         self.job.watch.enter(Phase::Log);
         self.write_end(status, m)
     }
-}
-
-/// How a plan's batches are cut.
-pub fn split(run: &RunPlan) -> Split {
-    Split { replicas: run.replicas, accumulate: run.accumulate }
 }
 
 /// Where the stream of batches goes on after so many updates.

@@ -113,7 +113,7 @@ impl Run<'_, '_> {
     /// Writes every variable's value, and everything that the loop keeps in mind.
     pub(crate) fn write_checkpoint(&mut self, m: &Machinery<'_>) -> Result<(), TrainError> {
         let about = CheckpointAbout {
-            sooner: env!("CARGO_PKG_VERSION").to_string(),
+            sooner: crate::PROGRAM.to_string(),
             plan: self.job.plan.clone(),
             threads: self.job.pool.threads(),
             kernels: m.programs.kernel_name().to_string(),
@@ -162,6 +162,7 @@ impl Run<'_, '_> {
         let mut notes = data_notes(self.job.splits, m.pipeline);
         let mut odd = Oddities::default();
         self.job.splits.sources.iter().for_each(|own| odd += own.oddities());
+        odd -= self.odd_before;
         // Of every decoding, so that repeats and epochs count again.
         if odd.turned > 0 {
             let done = match self.job.plan.data.images().orientation {

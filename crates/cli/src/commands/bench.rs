@@ -10,7 +10,7 @@ use sooner_base::{Batch, Clock, MonotonicClock, Origin, Purpose, Seed, Shape, me
 use sooner_engine::{Kernels, State, measure_bandwidth};
 use sooner_models::Model;
 use sooner_plan::{Plan, Setting};
-use sooner_train::{Programs, split};
+use sooner_train::Programs;
 use std::process::ExitCode;
 
 /// Seconds of measured updates, and the fewest of them.
@@ -79,9 +79,9 @@ fn measure(plan: &Plan) -> anyhow::Result<Report> {
     let facts = plan.data.expected_facts();
     let input = plan.pipeline.image_shape(facts.image);
     let batch = made_up(plan.batch_size(), input, facts.classes);
-    let model = Model::new(&plan.model, input, facts.classes)?.trained_by(plan);
+    let model = Model::new(&plan.model, input, facts.classes)?;
     let flops = model.flops_per_example()? as f64;
-    let mut programs = Programs::new(model, engine.kernels, engine.pool.clone()).cut(split(&plan.run));
+    let mut programs = Programs::for_plan(plan, model, engine.kernels, engine.pool.clone());
     let vars = programs.compile(&[batch.len()], &plan.optimizer)?;
     let mut state = State::init(&vars, plan.seed);
 

@@ -30,7 +30,7 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<ExitCode> {
     about.model.check().map_err(|e| e.in_file(&file.display().to_string()))?;
     let mut data = about.data.clone();
     if let Some(folder) = &args.data {
-        data.path = Some(settle::place(folder));
+        data.path = Some(settle::place(folder)?);
     }
     let threads = args.threads.unwrap_or_else(machine::cores);
     if !(1..=sooner_plan::MOST_THREADS).contains(&threads) {
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<ExitCode> {
         state.values[id.index()].copy_from_slice(weights.get(&var.name, &var.shape)?);
     }
     let mut evaluator = Evaluator::new(examples);
-    let mut programs = Programs::new(model, engine.kernels, engine.pool.clone());
+    let mut programs = Programs::whole_batches(model, engine.kernels, engine.pool.clone());
     let views = views(args)?.unwrap_or(about.views);
     let Evaluated { metrics, seen } = evaluator.run(&mut programs, &mut state, views)?;
     let values = |m: Metrics| json!({ "loss": m.loss, "error": m.error, "accuracy": m.accuracy });

@@ -99,9 +99,9 @@ impl Conditions {
                 "{kernels} kernels instead of {before}, which cannot run here: bits may differ"
             ));
         }
-        let version = env!("CARGO_PKG_VERSION");
+        let version = sooner_train::PROGRAM;
         if let Some(before) = self.sooner.as_deref().filter(|before| *before != version) {
-            notes.push(format!("version {version} instead of {before}: bits may differ"));
+            notes.push(format!("program {version} instead of {before}: bits may differ"));
         }
         notes
     }

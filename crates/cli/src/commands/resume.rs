@@ -1,11 +1,12 @@
 //! `sooner train --resume DIR`: a run goes on as if it had never been stopped.
 
 use crate::args::TrainArgs;
-use crate::commands::train::{drive, interrupts, report};
+use crate::commands::train::{begin_unless, drive, interrupts, report};
 use crate::fail::Failure;
 use crate::machine;
 use crate::ready::Ready;
 use crate::settle::quoted;
+use crate::shelf::Shelf;
 use sooner_engine::native::Kernels;
 use sooner_plan::{Plan, Setting};
 use sooner_record::{
@@ -19,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 pub(crate) fn run(args: &TrainArgs, folder: &Path) -> anyhow::Result<ExitCode> {
-    let summary = go_on(folder, &changes(args)?, &interrupts()?)?;
+    let summary = go_on(folder, &changes(args)?, (&Shelf::default(), &interrupts()?))?;
     report(&summary, args.plan.json)
 }
 
@@ -27,7 +28,7 @@ pub(crate) fn run(args: &TrainArgs, folder: &Path) -> anyhow::Result<ExitCode> {
 pub(crate) fn go_on(
     folder: &Path,
     settings: &[Setting],
-    interrupted: &Arc<AtomicBool>,
+    (shelf, interrupted): (&Shelf, &Arc<AtomicBool>),
 ) -> anyhow::Result<Summary> {
     let record = RunReader::open_started(folder)?;
     let mut typed = record.plan.clone();
@@ -46,7 +47,7 @@ pub(crate) fn go_on(
     let before = Before::of(checkpoint.as_ref().map(|c| &c.about), &record.log);
     let kernels = before.kernels.and_then(machine::kernels).unwrap_or(Kernels::Auto);
     let spent = checkpoint.as_ref().map(|c| (c.about.time, c.about.preprocess));
-    let (mut ready, watch) = Ready::new(&typed, kernels, spent)?;
+    let (mut ready, watch) = Ready::on_shelf(&typed, kernels, spent, shelf)?;
     let weights = match checkpoint {
         Some(_) => None,
         None => ready.read_init()?,
@@ -66,6 +67,7 @@ pub(crate) fn go_on(
     let fresh = record.log.fresh(updates).unwrap_or_default();
     let replay = ready.read_replay()?;
     let start = Start { model: None, weights, checkpoint, evaluations: evaluations.collect(), fresh, replay };
+    begin_unless(interrupted)?;
     let differences = record.plan.differences(&ready.plan).into_iter();
     let changed = differences.map(|d| Change { key: d.key, from: d.this, to: d.other }).collect();
     let header = ready.header();
@@ -177,9 +179,9 @@ impl<'a> Before<'a> {
         if let Some(before) = self.kernels.filter(|before| *before != kernels) {
             changes.push(format!("{kernels} kernels instead of {before}, which this machine cannot execute"));
         }
-        let version = env!("CARGO_PKG_VERSION");
+        let version = sooner_train::PROGRAM;
         if let Some(before) = self.sooner.filter(|before| *before != version) {
-            changes.push(format!("version {version} instead of {before}"));
+            changes.push(format!("program {version} instead of {before}"));
         }
         let end = "the last bits may differ from those of a run that was never stopped";
         changes.into_iter().map(|change| format!("{change}: {end}")).collect()

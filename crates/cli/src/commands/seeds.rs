@@ -4,10 +4,12 @@ use crate::args::TrainArgs;
 use crate::commands::resume::go_on;
 use crate::commands::train::{exit_code, interrupts, start, unused_folder};
 use crate::fail::Failure;
+use crate::machine;
 use crate::progress::duration;
 use crate::settle;
+use crate::shelf::Shelf;
 use serde::Serialize;
-use sooner_base::{Seed, mean, sample_sd};
+use sooner_base::{MonotonicClock, Seed, mean, sample_sd};
 use sooner_plan::{DataFacts, Metric, Plan, Stop, Target};
 use sooner_record::{RecordError, RunReader, Status, Summary};
 use std::path::Path;
@@ -24,21 +26,21 @@ pub(crate) fn run(args: &TrainArgs, list: &str) -> anyhow::Result<ExitCode> {
     let folders: Vec<_> = seeds.iter().map(|seed| series.join(format!("seed-{seed}"))).collect();
     // All of them before the first run starts: hours later is too late to find another plan's runs here.
     let records = folders.iter().map(|folder| begun(folder)).collect::<Result<Vec<_>, _>>()?;
-    if records.iter().any(Option::is_some) {
-        let facts = settle::peek(&plan)?;
-        for (plan, record) in plans.iter().zip(&records) {
-            record.as_ref().map_or(Ok(()), |record| check_same(plan, &facts, record))?;
-        }
-    }
-
+    let begun: Vec<(&Plan, &RunReader)> =
+        plans.iter().zip(&records).filter_map(|(plan, record)| Some((plan, record.as_ref()?))).collect();
+    let shelf = Shelf::default();
     let interrupted = interrupts()?;
+    check_all(&plan, &begun, &shelf)?;
     let mut runs = Vec::new();
     for ((plan, folder), record) in plans.iter().zip(&folders).zip(&records) {
         let over = record.as_ref().and_then(|record| record.log.summary());
         let summary = match over.filter(|summary| summary.status != Status::Interrupted) {
             Some(summary) => summary.clone(),
-            None if record.is_some() => go_on(folder, &[], &interrupted)?,
-            None => start(plan, Some(folder), args.plan.json || !runs.is_empty(), &interrupted)?,
+            None if record.is_some() => go_on(folder, &[], (&shelf, &interrupted))?,
+            None => {
+                let quiet = args.plan.json || !runs.is_empty();
+                start(plan, Some(folder), quiet, (&shelf, &interrupted))?
+            }
         };
         if !args.plan.json {
             eprintln!("seed {}: {}", plan.seed.0, said(&summary));
@@ -91,13 +93,29 @@ fn begun(folder: &Path) -> Result<Option<RunReader>, RecordError> {
     }
 }
 
+/// Refuses runs of another plan. The files' headers say enough of most data; of the user's own files only reading them
+/// tells how many examples a plan is resolved to.
+fn check_all(plan: &Plan, begun: &[(&Plan, &RunReader)], shelf: &Shelf) -> anyhow::Result<()> {
+    let check = |facts: &DataFacts| -> anyhow::Result<()> {
+        begun.iter().try_for_each(|(plan, record)| check_same(plan, facts, record))
+    };
+    if begun.is_empty() || check(&settle::peek(plan)?).is_ok() {
+        return Ok(());
+    }
+    let splits = shelf.get(&plan.data, machine::cores(), &MonotonicClock::start())?;
+    check(&settle::facts(&splits))
+}
+
 /// Refuses a run of another plan.
 fn check_same(plan: &Plan, facts: &DataFacts, record: &RunReader) -> anyhow::Result<()> {
     // What resolving filled in there is filled in here too, from the same files and cores; the sum of given weights is
     // only known once they are read, and is checked then.
-    let resolved = plan.resolve(facts, crate::machine::cores())?;
+    let mut resolved = plan.resolve(facts, machine::cores())?;
+    let tuned = resolved.pipeline.tune.take().is_some();
+    let chosen: &[&str] = if tuned { &["pipeline.threads", "pipeline.queue"] } else { &[] };
     let differences = resolved.differences(&record.plan);
-    let Some(d) = differences.iter().find(|d| d.key != "run.init.crc32") else { return Ok(()) };
+    let decided_there = |key: &str| key == "run.init.crc32" || chosen.contains(&key);
+    let Some(d) = differences.iter().find(|d| !decided_there(&d.key)) else { return Ok(()) };
     let shown = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_string());
     let fields = [
         &*format!("a run of the same plan: {} = {}", d.key, shown(&d.this)),

@@ -50,8 +50,9 @@ pub(crate) fn run(args: &SubmitArgs) -> anyhow::Result<ExitCode> {
         })?;
     }
     if args.json {
+        let whole = std::path::absolute(&folder).unwrap_or_else(|_| folder.clone());
         let report = json!({
-            "folder": settle::absolute(&folder), "name": name, "goal": args.goal, "seconds": time,
+            "folder": whole.display().to_string(), "name": name, "goal": args.goal, "seconds": time,
             "final": summary.last, "rows": rows.len(),
         });
         println!("{report}");

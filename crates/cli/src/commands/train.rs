@@ -3,10 +3,12 @@
 use crate::args::TrainArgs;
 use crate::closing::closing;
 use crate::commands::{resume, seeds};
+use crate::fail::Failure;
 use crate::machine;
 use crate::progress::Bar;
 use crate::ready::Ready;
 use crate::settle;
+use crate::shelf::Shelf;
 use crate::shorten::{Told, advice};
 use anyhow::Context;
 use sooner_engine::native::Kernels;
@@ -27,7 +29,7 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<ExitCode> {
         return seeds::run(args, list);
     }
     let typed = settle::train_plan(args)?;
-    let summary = start(&typed, args.out.as_deref(), args.plan.json, &interrupts()?)?;
+    let summary = start(&typed, args.out.as_deref(), args.plan.json, (&Shelf::default(), &interrupts()?))?;
     report(&summary, args.plan.json)
 }
 
@@ -36,10 +38,11 @@ pub(crate) fn start(
     typed: &Plan,
     folder: Option<&Path>,
     quiet: bool,
-    interrupted: &Arc<AtomicBool>,
+    (shelf, interrupted): (&Shelf, &Arc<AtomicBool>),
 ) -> anyhow::Result<Summary> {
-    let (mut ready, watch) = Ready::new(typed, Kernels::Auto, None)?;
+    let (mut ready, watch) = Ready::on_shelf(typed, Kernels::Auto, None, shelf)?;
     let (weights, replay) = (ready.read_init()?, ready.read_replay()?);
+    begin_unless(interrupted)?;
     let folder = folder.map_or_else(|| unused_folder(&ready.plan.name), Path::to_path_buf);
     let writer = RunWriter::create(&folder, &ready.plan, &ready.header())?;
     if let Some(note) = machine::oversubscribed(ready.engine.pool.threads()) {
@@ -50,6 +53,11 @@ pub(crate) fn start(
         ready.notes.iter().for_each(|note| eprintln!("note: {note}"));
     }
     drive(&ready, watch, Start { weights, replay, ..Start::default() }, writer, interrupted)
+}
+
+/// Refuses to begin where the user has asked to end while data were read.
+pub(crate) fn begin_unless(interrupted: &AtomicBool) -> Result<(), Failure> {
+    if interrupted.load(Ordering::Relaxed) { Err(Failure::interrupted()) } else { Ok(()) }
 }
 
 /// Runs to the end, with a progress bar.
@@ -99,6 +107,7 @@ pub(crate) fn interrupts() -> anyhow::Result<Arc<AtomicBool>> {
         if set.swap(true, Ordering::Relaxed) {
             std::process::exit(130);
         }
+        eprintln!("interrupted: ending as soon as what is under way is done; once more ends at once");
     })
     .context("cannot watch for Ctrl-C")?;
     Ok(flag)

@@ -8,6 +8,7 @@ use super::{exec, status};
 use crate::commands::train::interrupts;
 use crate::machine;
 use crate::machine::unix_seconds;
+use crate::settle;
 use anyhow::Context;
 use sooner_record::{Ask, Hold, SqliteStore, Store, StoredTrial, TrialState};
 use sooner_report::study_trials;
@@ -73,9 +74,10 @@ fn run_out(
         crowd.note(trial.point, trial.state, &trial.evaluations);
     }
     let count = args.workers.unwrap_or(machine::cores() / folder.plan.threads).max(1);
+    let data = args.data.as_deref().map(settle::place).transpose()?;
     let native = match folder.plan.exec {
         Some(_) => None,
-        None => Some(Shared::new(args.data.as_deref(), folder.plan.threads, args.keep)),
+        None => Some(Shared::new(data, folder.plan.threads, args.keep)),
     };
     let driver = Driver {
         store: Mutex::new(SqliteStore::open(&folder.path.join("study.db"))?),

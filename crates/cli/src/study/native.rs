@@ -3,18 +3,17 @@
 use super::workers::{Ended, Held};
 use crate::machine::{self, Engine};
 use crate::settle;
+use crate::shelf::Shelf;
 use anyhow::Context;
 use sooner_base::{Clock, MonotonicClock, Seed};
 use sooner_engine::native::Kernels;
-use sooner_pipeline::Splits;
 use sooner_plan::{Plan, Setting};
 use sooner_record::{Line, Outcome, RunReader, RunWriter, Status, TrialEvaluation, TrialState, Values};
 use sooner_study::definition::{AxisValue, PointPlan, StudyPlan, TrialBudget};
 use sooner_study::space::Range;
 use sooner_train::{Checkpoints, Control, Job, Observer, Progress, Start, Stopwatch, train};
-use std::collections::HashMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// Short names of axes and metaparameters, and the keys of plans that they stand for; other names are keys themselves.
 const NAMES: &[(&str, &str)] = &[
@@ -159,27 +158,16 @@ fn within(plan: Plan, budget: &TrialBudget) -> Plan {
 /// What native trials share: data by the section of the plan that names it, and the measured peak.
 pub(crate) struct Shared {
     data: Option<String>,
-    splits: Mutex<HashMap<String, Arc<Splits>>>,
+    shelf: Shelf,
     peak_gflops: f64,
     keep: bool,
 }
 
 impl Shared {
-    pub(crate) fn new(data: Option<&Path>, threads: usize, keep: bool) -> Shared {
+    pub(crate) fn new(data: Option<String>, threads: usize, keep: bool) -> Shared {
         let clock = MonotonicClock::start();
         let peak_gflops = Engine::new(threads).measure_peak(&clock).gflops;
-        Shared { data: data.map(settle::absolute), splits: Mutex::default(), peak_gflops, keep }
-    }
-
-    fn splits(&self, plan: &Plan, clock: &dyn Clock) -> anyhow::Result<Arc<Splits>> {
-        let name = toml::to_string(&plan.data)?;
-        let mut loaded = self.splits.lock().expect("no holder panics");
-        if let Some(splits) = loaded.get(&name) {
-            return Ok(splits.clone());
-        }
-        let splits = Arc::new(sooner_pipeline::load(&plan.data, machine::cores(), clock)?);
-        loaded.insert(name, splits.clone());
-        Ok(splits)
+        Shared { data, shelf: Shelf::default(), peak_gflops, keep }
     }
 
     /// Trains one trial. Err if it cannot be trained at all: another would fail alike.
@@ -200,7 +188,7 @@ impl Shared {
         let plan = typed.resolve(&typed.data.expected_facts(), machine::cores())?;
         let engine = Engine::for_plan(&plan, study.threads, Kernels::Auto);
         let watch = Stopwatch::start(clock.clone());
-        let splits = self.splits(&plan, clock.as_ref())?;
+        let splits = self.shelf.get(&typed.data, machine::cores(), clock.as_ref())?;
         let facts = settle::facts(&splits);
         let plan = typed.resolve(&facts, machine::cores())?;
         // What a lost attempt left behind.

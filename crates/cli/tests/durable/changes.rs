@@ -1,9 +1,9 @@
 //! What may change when a run is resumed, and what may not.
 
 use crate::bench::{Bench, PER_EPOCH, refusal};
-use crate::kill::{go, plan_of};
+use crate::kill::{Moment, go, killed, plan_of};
 use serde_json::Value;
-use sooner_record::Status;
+use sooner_record::{CHECKPOINT_FILE, Checkpoint, CheckpointAbout, Status, TensorRef, write_checkpoint};
 use sooner_train::{Control, Observer, Progress};
 
 struct Quiet;
@@ -106,4 +106,39 @@ fn other_threads_say_that_bits_may_differ() {
     assert_eq!(crate::bench::judge(output).0, 0, "{stderr}");
     assert!(stderr.contains("1 engine threads instead of 2: the last bits may differ"), "{stderr}");
     assert_eq!(plan_of(&bench, "run").run.threads, Some(1));
+}
+
+#[test]
+fn another_program_says_that_bits_may_differ() {
+    let bench = Bench::new();
+    bench.train("plan", &["--epochs", "1"]);
+    let mut plan = plan_of(&bench, "plan");
+    plan.set("run.epochs=2").expect("a length");
+    killed(&bench.path("run"), &plan, 1, Moment::After(5));
+    let path = bench.path("run").join(CHECKPOINT_FILE);
+    let notes = || {
+        let output = bench.command(&["train", "--resume", "@run"]).output().expect("the command starts");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(crate::bench::judge(output).0, 0, "{stderr}");
+        stderr
+    };
+    let written = std::fs::read(&path).expect("a checkpoint");
+    bench.copy("run", "kept");
+    assert!(!notes().contains("may differ"), "the same program");
+    std::fs::remove_dir_all(bench.path("run")).expect("removed");
+    bench.copy("kept", "run");
+    std::fs::write(&path, written).expect("written");
+
+    // As another build of the same version would have written it.
+    let Checkpoint { about, tensors } = Checkpoint::read(&path).expect("a checkpoint");
+    let tensors: Vec<TensorRef<'_>> = tensors
+        .iter()
+        .map(|(name, tensor)| TensorRef { name, shape: &tensor.shape, values: &tensor.values })
+        .collect();
+    let before = format!("{}+00000000", env!("CARGO_PKG_VERSION"));
+    let about = CheckpointAbout { sooner: before.clone(), ..about };
+    write_checkpoint(&path, &about, &tensors).expect("written");
+    let stderr = notes();
+    let told = format!("program {} instead of {before}: the last bits may differ", sooner_train::PROGRAM);
+    assert!(stderr.contains(&told), "{stderr}");
 }

@@ -137,7 +137,7 @@ fn header(plan: &Plan, threads: usize) -> Header {
     let kernels = Kernels::available().last().map_or("portable", |k| k.name());
     Header {
         format: FORMAT,
-        sooner: env!("CARGO_PKG_VERSION").to_string(),
+        sooner: sooner_train::PROGRAM.to_string(),
         machine: Machine { cpu: "test".into(), cores: threads, os: "test".into(), arch: "test".into() },
         features: Vec::new(),
         kernels: BTreeMap::from([("native".to_string(), kernels.to_string())]),

@@ -33,3 +33,35 @@ fn ctrl_c_ends_after_the_update_and_the_run_goes_on() {
     bench.resume_to_equal("run", &[], "whole");
     assert_eq!(bench.resumptions("run"), [stopped]);
 }
+
+/// While data are read there is no run yet, and nothing that could be kept.
+#[cfg(target_os = "linux")]
+#[test]
+fn ctrl_c_before_the_run_leaves_nothing() {
+    let bench = Bench::new();
+    // Drawing so many takes longer than noticing the signal.
+    let words = ["train", "@durable.toml", "--out", "@run", "--set", "data.train=200000"];
+    let child = bench
+        .command(&words)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command starts");
+    let pid = child.id();
+    // Bit 1 of the caught signals is SIGINT's, once the command listens for it.
+    let listens = |status: &str| {
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 2 != 0)
+    };
+    wait_for("listening for Ctrl-C", 60, || {
+        std::fs::read_to_string(format!("/proc/{pid}/status")).is_ok_and(|status| listens(&status))
+    });
+    Command::new("kill").args(["-INT", &pid.to_string()]).status().expect("kill starts");
+    let output = child.wait_with_output().expect("the command ends");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    let (code, result) = judge(output);
+    assert_eq!(code, 130, "{result}");
+    assert_eq!(result["error"]["what"], "interrupted before the run began", "{result}");
+    assert!(stderr.contains("once more ends at once"), "{stderr}");
+    assert!(!bench.path("run").exists());
+}

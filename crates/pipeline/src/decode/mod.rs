@@ -10,7 +10,7 @@ mod png;
 use crate::{Image, PipelineError};
 use sooner_base::Bytes;
 use sooner_plan::{Alpha, ImagesPlan, Orientation, Truncated};
-use std::ops::AddAssign;
+use std::ops::{AddAssign, SubAssign};
 use std::path::PathBuf;
 
 /// What was odd about images that were decoded all the same.
@@ -29,6 +29,14 @@ impl AddAssign for Oddities {
         self.turned += other.turned;
         self.truncated += other.truncated;
         self.reduced += other.reduced;
+    }
+}
+
+impl SubAssign for Oddities {
+    fn sub_assign(&mut self, other: Oddities) {
+        self.turned -= other.turned;
+        self.truncated -= other.truncated;
+        self.reduced -= other.reduced;
     }
 }
 

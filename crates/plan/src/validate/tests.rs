@@ -319,6 +319,11 @@ fn optimizers() {
         optimizer.kind=lars & optimizer.trust=nan
             optimizer.trust: value cannot be used: expected a number above 0, found NaN
         optimizer.kind=adamw & optimizer.decay=coupled
+            optimizer.decay: decay would not be what the plan says: expected "decoupled" or no such key with kind "adamw", whose decay always is, found "coupled"
+            hint: kind "adam" has coupled decay
+        optimizer.kind=adamw & optimizer.decay=decoupled
+            accepted
+        optimizer.kind=adamw & optimizer.decay=coupled & optimizer.groups=[{parameters='biases',rule='nesterov'}]
             accepted
         optimizer.kind=muon & optimizer.rounds=3 & optimizer.norms=kept
             accepted
@@ -374,6 +379,8 @@ fn optimizers() {
         "optimizer.trust=0.01",
         "optimizer.kind=lars & optimizer.trust=nan",
         "optimizer.kind=adamw & optimizer.decay=coupled",
+        "optimizer.kind=adamw & optimizer.decay=decoupled",
+        "optimizer.kind=adamw & optimizer.decay=coupled & optimizer.groups=[{parameters='biases',rule='nesterov'}]",
         "optimizer.kind=muon & optimizer.rounds=3 & optimizer.norms=kept",
         "optimizer.kind=muon & optimizer.rounds=0",
         "optimizer.norms=kept",

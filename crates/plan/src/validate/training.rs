@@ -1,7 +1,7 @@
 //! The optimiser and schedule sections.
 
 use super::number;
-use crate::{Group, GroupMatch, OptimizerKind, OptimizerPlan, PlanError, SchedulePlan};
+use crate::{Decay, Group, GroupMatch, OptimizerKind, OptimizerPlan, PlanError, SchedulePlan};
 
 pub(crate) fn check_optimizer(optimizer: &OptimizerPlan) -> Result<(), PlanError> {
     let o = optimizer;
@@ -48,6 +48,18 @@ fn check_rule(o: &OptimizerPlan) -> Result<(), PlanError> {
         let mut rules = o.groups.iter().filter_map(|g| g.rule).chain([o.kind]);
         rules.any(|rule| kinds.contains(&rule))
     };
+    let coupled = o.decay == Some(Decay::Coupled);
+    if coupled
+        && o.groups.iter().filter_map(|g| g.rule).chain([o.kind]).all(|rule| rule == OptimizerKind::Adamw)
+    {
+        return Err(PlanError::impossible(
+            "decay would not be what the plan says",
+            "optimizer.decay",
+            "\"decoupled\" or no such key with kind \"adamw\", whose decay always is",
+            "\"coupled\"",
+            "kind \"adam\" has coupled decay",
+        ));
+    }
     let adam = [OptimizerKind::Adam, OptimizerKind::Adamw];
     let owned = [
         ("second_momentum", o.second_momentum.is_some(), &adam[..]),

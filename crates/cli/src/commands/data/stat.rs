@@ -86,7 +86,7 @@ pub(crate) fn data_plan(which: &WhichData) -> anyhow::Result<DataPlan> {
     let mut section = format!("kind = {}\n", quoted(&which.kind));
     if let Some(path) = &which.path {
         let address = path.starts_with("http://") || path.starts_with("https://");
-        let path = if address { path.clone() } else { crate::settle::absolute(path.as_ref()) };
+        let path = if address { path.clone() } else { crate::settle::absolute("PATH", path.as_ref())? };
         section += &format!("path = {}\n", quoted(&path));
     }
     if !which.set.iter().any(|set| set.trim_start().starts_with("validation")) {

@@ -21,7 +21,6 @@ use sooner_pipeline::{CutTimes, Gauge, Profile, Side};
 use sooner_plan::{EchoFactor, EchoPlan, PipelinePlan, Plan, StagePlan};
 use sooner_report::{LanePair, lanes_picture};
 use sooner_study::{EchoPlace, PlaceAdvice, SharedCores, TimeLaw, advise};
-use sooner_train::Programs;
 use std::path::Path;
 use std::process::ExitCode;
 use worth::Worths;
@@ -66,7 +65,7 @@ pub(crate) fn run(args: &ProfileArgs) -> anyhow::Result<ExitCode> {
 /// Everything that is measured, and what follows from it.
 fn measure(ready: &Ready, args: &ProfileArgs, worths: &Worths) -> anyhow::Result<Report> {
     let plan = &ready.plan;
-    let mut programs = Programs::new(ready.model()?, ready.engine.kernels, ready.engine.pool.clone());
+    let mut programs = ready.programs()?;
     // All sizes of batches before any of them is timed.
     let sizes = plan.pace(ready.facts.train_examples).batch_sizes();
     let sizes: Vec<usize> = sizes.iter().map(|&size| size as usize).collect();
