@@ -6,7 +6,7 @@ use sooner_engine::State;
 use sooner_engine::native::{Kernels, Pool};
 use sooner_models::{Model, workload};
 use sooner_pipeline::{Evaluation, Pipeline, load};
-use sooner_plan::{DataPlan, Plan};
+use sooner_plan::{DataPlan, Plan, Views};
 use sooner_train::{Evaluator, Programs};
 use std::error::Error;
 use std::sync::Arc;
@@ -46,5 +46,5 @@ pub fn run(folder: &str, epochs: f64) -> Result<f64, Box<dyn Error>> {
         }
     }
     let held_out = Evaluation::new(&plan.pipeline, splits.val.clone(), Evaluator::BATCH)?;
-    Ok(Evaluator::new(held_out).run(&mut programs, &mut state)?.accuracy)
+    Ok(Evaluator::new(held_out).run(&mut programs, &mut state, Views::One)?.metrics.accuracy)
 }
