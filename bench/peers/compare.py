@@ -17,6 +17,8 @@ ROWS = {
     "resnet8-32": ("cifar10-resnet8", [], "resnet8", 32),
     "resnet8-128": ("cifar10-resnet8", [], "resnet8", 128),
     "resnet8-1024": ("cifar10-resnet8", [], "resnet8", 1024),
+    "airbench94-1024": ("cifar10-airbench94", [], "airbench94", 1024),
+    "airbench94-2000": ("cifar10-airbench94", [], "airbench94", 2000),
     "mnist-cnn-1": ("mnist-cnn", [], "cnn", 1),
     "mnist-cnn-32": ("mnist-cnn", [], "cnn", 32),
     "mnist-cnn-256": ("mnist-cnn", [], "cnn", 256),
@@ -56,6 +58,26 @@ def network(name):
             short = x[:, :, :: self.stride, :: self.stride]
             return h + nn.functional.pad(short, (0, 0, 0, 0, 0, self.more))
 
+    class Scaled(nn.Module):
+        def forward(self, x):
+            return x / 9
+
+    def group(inputs, outputs):
+        """Two convolutions, the first pooled, with normalisation whose gain is fixed."""
+        layers = []
+        for width, pool in ((inputs, [nn.MaxPool2d(2)]), (outputs, [])):
+            norm = nn.BatchNorm2d(outputs, eps=1e-12, momentum=0.4)
+            norm.weight.requires_grad = False
+            layers += [nn.Conv2d(width, outputs, 3, padding=1, bias=False), *pool, norm, nn.GELU()]
+        return layers
+
+    if name == "airbench94":
+        whiten = nn.Conv2d(3, 24, 2)
+        whiten.weight.requires_grad = False
+        return (3, 32, 32), nn.Sequential(
+            whiten, nn.GELU(), *group(24, 64), *group(64, 256), *group(256, 256),
+            nn.MaxPool2d(3), nn.Flatten(), nn.Linear(256, 10, bias=False), Scaled(),
+        )
     if name == "resnet9":
         return (3, 32, 32), nn.Sequential(
             normed(3, 64),
@@ -86,7 +108,8 @@ def torch_route(name, batch, threads, compiled):
     torch.manual_seed(0)
     shape, model = network(name)
     model = model.to(memory_format=torch.channels_last)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.0, momentum=0.9, weight_decay=5e-4, nesterov=True, fused=True)
+    trained = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.SGD(trained, lr=0.0, momentum=0.9, weight_decay=5e-4, nesterov=True, fused=True)
     forward = torch.compile(model) if compiled else model
     x = torch.randn(batch, *shape).to(memory_format=torch.channels_last)
     y = torch.randint(0, 10, (batch,))
