@@ -6,10 +6,32 @@ use super::simd::{Isa, multiversion};
 
 /// Values of a matrix that one task of an elementwise kernel works on (64 KiB).
 pub(crate) const PART: usize = 16 * 1024;
-/// Columns whose sums are kept in registers.
-const LANES: usize = 16;
+/// Columns, or channels, that are worked on at a time in registers.
+pub(crate) const LANES: usize = 16;
 /// Most slices that are summed apart.
 const SLICES: usize = 64;
+
+/// The first values, as many as there are; zeros for the rest. An array, so that the compiler knows its length.
+#[inline(always)]
+pub(crate) fn load(from: &[f32]) -> [f32; LANES] {
+    match from.first_chunk() {
+        Some(whole) => *whole,
+        None => {
+            let mut part = [0.0; LANES];
+            part[..from.len()].copy_from_slice(from);
+            part
+        }
+    }
+}
+
+/// Writes as many values as there is room for.
+#[inline(always)]
+pub(crate) fn store(values: [f32; LANES], to: &mut [f32]) {
+    match to.first_chunk_mut() {
+        Some(whole) => *whole = values,
+        None => to.copy_from_slice(&values[..to.len()]),
+    }
+}
 
 /// Rows that one task works on, for kernels whose tasks write only what they read.
 pub(crate) fn rows_per_part(columns: usize) -> usize {

@@ -32,7 +32,7 @@ pub use pool::{Pool, Task};
 pub use simd::Kernels;
 
 pub(crate) use columns::{
-    PART, Slices, add_columns, column_sums, rows_per_part, sum_slices, total, total_workspace,
+    LANES, PART, Slices, add_columns, column_sums, load, store, rows_per_part, sum_slices, total, total_workspace,
 };
 pub(crate) use context::Context;
 pub(crate) use correlate::{Correlation, Epilogue, Geometry, Strides, WeightRows};

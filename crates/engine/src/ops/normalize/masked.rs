@@ -8,12 +8,9 @@
 
 use super::native::By;
 use super::{Behind, smooth};
-use crate::native::{Context, Slices, multiversion, rows_per_part, sum_slices};
+use crate::native::{Context, LANES, Slices, load, multiversion, rows_per_part, store, sum_slices};
 use crate::{Normalization, Window};
 use sooner_base::Shape;
-
-/// Channels that are worked on at a time.
-pub(super) const LANES: usize = 16;
 
 /// Windows that cover images without overlap.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -231,28 +228,6 @@ impl Line<'_> {
     pub(super) fn lanes(self, c: usize) -> Lanes {
         let [mean, scale, beta] = [self.mean, self.scale, self.beta].map(|v| load(&v[c..]));
         Lanes { mean, scale, beta }
-    }
-}
-
-/// The first values, as many as there are; zeros for the rest.
-#[inline(always)]
-pub(super) fn load(from: &[f32]) -> [f32; LANES] {
-    match from.first_chunk() {
-        Some(whole) => *whole,
-        None => {
-            let mut part = [0.0; LANES];
-            part[..from.len()].copy_from_slice(from);
-            part
-        }
-    }
-}
-
-/// Writes as many values as there is room for.
-#[inline(always)]
-fn store(values: [f32; LANES], to: &mut [f32]) {
-    match to.first_chunk_mut() {
-        Some(whole) => *whole = values,
-        None => to.copy_from_slice(&values[..to.len()]),
     }
 }
 

@@ -1,8 +1,8 @@
 //! The gradients of a normalisation with a GELU behind it. The GELU's slope is computed twice, from x, since that costs less
 //! than to write it once and read it twice.
 
-use super::masked::{GradLine, LANES, Line, load};
-use crate::native::{math, multiversion};
+use super::masked::{GradLine, Line};
+use crate::native::{LANES, load, math, multiversion};
 
 multiversion! {
     /// dy, x: `[R, C]`: adds the sums of dy through the GELU, and of that times x - mean, to `[2, C]`.
