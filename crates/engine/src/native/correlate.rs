@@ -135,6 +135,8 @@ pub(crate) struct Correlation {
     panels: Vec<Panel>,
     weights: Vec<WeightRows>,
     segments: Vec<usize>,
+    /// By segment: the row of the padded image that it lies in, counted from the first that a pixel sees.
+    rows: Vec<usize>,
     blocks: Vec<Block>,
     /// Rows of w: products in one sum.
     products: usize,
@@ -172,6 +174,7 @@ impl Correlation {
         let (starts, run) = geometry.runs(pitch);
         let products = starts.len() * run;
         let (segments, blocks) = blocks(&starts, run, NEAR / widest);
+        let rows = segments.iter().map(|start| start / pitch.max(1)).collect();
         debug_assert_eq!(products, weights.iter().map(|w| w.count).sum::<usize>());
 
         let pixels = geometry.output[0] * geometry.output[1];
@@ -186,6 +189,7 @@ impl Correlation {
             panels,
             weights,
             segments,
+            rows,
             blocks,
             products,
             group,
@@ -345,6 +349,21 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
+    /// The segments of a block that pixels of row i see the image in. The others are zeros of the padding: their products
+    /// add nothing.
+    fn seen(&self, block: &Block, i: usize) -> [usize; 2] {
+        let plan = self.plan;
+        let [first, last] = block.segments;
+        if plan.direct {
+            return [first, last];
+        }
+        let (low, high) = plan.padding.inside(0);
+        let rows = &plan.rows[first..last];
+        let above = i * plan.geometry.stride[0];
+        let [start, end] = [low, high].map(|bound| first + rows.partition_point(|row| above + row < bound));
+        [start, end.max(start)]
+    }
+
     fn panel(&self, isa: Isa, panel: &Panel) {
         let plan = self.plan;
         let g = &plan.geometry;
@@ -372,6 +391,11 @@ impl Job<'_> {
             for n in 0..self.images {
                 for i in 0..g.output[0] {
                     let rest = plan.positions - (self.first + n) * per_image - i * g.output[1];
+                    let seen = self.seen(block, i);
+                    if seen[0] == seen[1] && tile.start == Start::Add && !tile.relu {
+                        continue;
+                    }
+                    let skipped = (seen[0] - block.segments[0]) * block.length * panel.width;
                     let a = n * pitch[0] + i * g.stride[0] * pitch[1];
                     let c =
                         g.target.offset + (self.first + n) * g.target.image + i * g.target.row + panel.column;
@@ -382,6 +406,8 @@ impl Job<'_> {
                         unsafe {
                             let tile = Tile {
                                 a: tile.a.add(a + at * tile.stride),
+                                segments: &plan.segments[seen[0]..seen[1]],
+                                b: tile.b.add(skipped),
                                 c: tile.c.add(c + at * g.target.column),
                                 ..tile
                             };

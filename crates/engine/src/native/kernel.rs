@@ -6,6 +6,7 @@ use super::correlate::{Correlation, Epilogue};
 use super::weight_gradient::WeightGradient;
 use crate::ops::conv2d::native::{Forward, GradInput, GradWeight};
 use crate::ops::elementwise::native::Channels;
+use crate::ops::linear::few::Few;
 use crate::ops::matrix::native::Products;
 use crate::ops::normalize::Behind;
 use crate::ops::normalize::masked::{self, Cover};
@@ -20,6 +21,7 @@ use sooner_base::{Key, Origin};
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Kernel {
     Correlate { plan: Correlation, bias: bool, relu: bool },
+    FewRows { plan: Few, bias: bool, relu: bool },
     Conv { plan: Forward, bias: bool, relu: bool },
     ConvGradInput(GradInput),
     ConvGradWeight(GradWeight),
@@ -122,6 +124,10 @@ impl Kernel {
             Kernel::Correlate { plan, bias, relu } => {
                 let bias = bias.then(|| x.real(2));
                 plan.run(cx, x.reals(0), Epilogue { bias, relu: *relu }, out, workspace);
+            }
+            Kernel::FewRows { plan, bias, relu } => {
+                let bias = bias.then(|| x.real(2));
+                plan.run(cx, x.reals(0), Epilogue { bias, relu: *relu }, out);
             }
             Kernel::Conv { plan, bias, relu } => {
                 let bias = bias.then(|| x.real(2));

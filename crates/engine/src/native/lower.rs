@@ -6,6 +6,7 @@ use super::kernel::Kernel;
 use super::simd::Choice;
 use crate::ops::conv2d::native::{Forward, GradInput, GradWeight};
 use crate::ops::elementwise::native::Channels;
+use crate::ops::linear::few::Few;
 use crate::ops::matrix::native::Products;
 use crate::ops::normalize::Behind;
 use crate::ops::normalize::native::By;
@@ -226,6 +227,9 @@ fn kernel(graph: &Graph, id: NodeId, (bias, behind): (bool, Behind), choice: Cho
             (Kernel::Conv { plan, bias, relu }, workspace)
         }
         Op::Linear => {
+            if let Some(plan) = Few::new(shape(0), shape(1)) {
+                return (Kernel::FewRows { plan, bias, relu }, 0);
+            }
             let plan = linear::native::forward(shape(0), shape(1), isa);
             let workspace = plan.workspace();
             (Kernel::Correlate { plan, bias, relu }, workspace)

@@ -28,11 +28,13 @@ mod winograd;
 mod tests;
 
 pub use executor::{Native, NativeOptions, OpTime};
+pub(crate) use pool::Disjoint;
 pub use pool::{Pool, Task};
 pub use simd::Kernels;
 
 pub(crate) use columns::{
-    LANES, PART, Slices, add_columns, column_sums, load, store, rows_per_part, sum_slices, total, total_workspace,
+    LANES, PART, Slices, add_columns, column_sums, load, rows_per_part, store, sum_slices, total,
+    total_workspace,
 };
 pub(crate) use context::Context;
 pub(crate) use correlate::{Correlation, Epilogue, Geometry, Strides, WeightRows};

@@ -50,7 +50,7 @@ impl Padding {
     }
 
     /// The rows or columns of the copy that come from the image.
-    fn inside(&self, d: usize) -> (usize, usize) {
+    pub(crate) fn inside(&self, d: usize) -> (usize, usize) {
         let clamp = |v: isize| v.clamp(0, self.padded[d] as isize) as usize;
         (clamp(-self.origin[d]), clamp(self.image[d] as isize - self.origin[d]))
     }

@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-use super::tiles::{Filters, Gather, Spread, gather, spread_filters, spread_input};
+use super::tiles::{Filters, Gather, Spread, Wave, gather, spread_filters, spread_input};
 use super::transform::POINTS;
 use super::{CHUNK, NEAR, Waves, chunk, staggered};
 use crate::native::context::Context;
@@ -72,20 +72,20 @@ impl Fast {
         let isa = cx.isa;
         let whole = [whole_row(g.depth, self.rows[0])];
         let y = Disjoint::new(y);
-        for (first, count) in self.waves.each() {
+        for wave in self.waves.each() {
             let input = Spread {
-                grid: self.waves.grid,
+                wave,
                 planes: x,
                 extent: g.source,
                 depth: g.depth,
                 origin: g.origin,
                 zeros: zeros_,
-                first,
                 panels: &whole,
                 rows: self.waves.each,
                 stride: self.strides[1],
                 points: Disjoint::new(v),
             };
+            let count = wave.count;
             let chunks = count.div_ceil(CHUNK);
             cx.pool.run(chunks, &|task| {
                 // SAFETY: a wave has room for `each` tiles, and chunks do not overlap.
@@ -93,13 +93,12 @@ impl Fast {
             });
             let results = Disjoint::new(m);
             let operands = [&*u, &*v];
-            cx.pool.run(POINTS, &|task| self.product(isa, task.index, count, operands, results));
+            cx.pool.run(POINTS, &|task| self.product(isa, task.index, &wave, operands, results));
             let output = Gather {
-                grid: self.waves.grid,
+                wave,
                 points: m,
                 stride: self.strides[2],
                 row: self.rows[1],
-                first,
                 planes: y,
                 depth: g.width,
                 bias: epilogue.bias,
@@ -131,7 +130,8 @@ impl Fast {
     }
 
     /// The matrix product of one point: `[tiles, C]` and `[C, K]`.
-    fn product(&self, isa: Isa, point: usize, tiles: usize, [u, v]: [&[f32]; 2], m: Disjoint) {
+    fn product(&self, isa: Isa, point: usize, wave: &Wave, [u, v]: [&[f32]; 2], m: Disjoint) {
+        let tiles = wave.count;
         let depth = self.geometry.depth;
         let u = &u[point * self.strides[0]..][..depth * self.rows[1]];
         let v = &v[point * self.strides[1]..][..tiles * self.rows[0]];
@@ -141,7 +141,7 @@ impl Fast {
             let kernels = kernels(isa, Reading::Rows, panel.vectors);
             split(depth, NEAR / panel.width, |row, length| {
                 let b = &u[panel.packed * depth + row * panel.width..][..length * panel.width];
-                split(tiles, kernels.len(), |tile, count| {
+                let mut tiles = |tile: usize, count: usize| {
                     let t = Tile {
                         a: v[tile * self.rows[0] + row..].as_ptr(),
                         stride: self.rows[0],
@@ -155,6 +155,9 @@ impl Fast {
                     };
                     // SAFETY: rows of v hold C values and rows of m all packed columns, for all tiles.
                     unsafe { kernels[count - 1](&t) }
+                };
+                wave.at(point, |first, count| {
+                    split(count, kernels.len(), |tile, count| tiles(first + tile, count));
                 });
             });
         }

@@ -1,5 +1,6 @@
 //! Convolutions of 3x3 windows at stride 1 by F(4x4, 3x3): 36 products for a tile of 16 results where the direct formula
-//! takes 144 (Winograd, 1980; Lavin and Gray, 2016).
+//! takes 144 (Winograd, 1980; Lavin and Gray, 2016). Tiles of 3 results at the end of a row or column take 5 points of the 6
+//! there, with the same transformed filters.
 //!
 //! Tiles go through in waves that the caches hold: a wave's input is transformed to 36 points, each point is a matrix
 //! product with the transformed filters (or, for the gradient by weights, with the transformed output gradient, summed
@@ -21,7 +22,7 @@ pub(crate) use weight::FastGradWeight;
 
 use super::correlate::Geometry;
 use super::memory::LINE;
-use tiles::Grid;
+use tiles::{Grid, Wave};
 use transform::POINTS;
 
 /// Values of packed filters, or of gradients, that should stay in the first-level cache (32 KiB).
@@ -68,15 +69,17 @@ impl Waves {
     fn new(g: &Geometry, values: usize) -> Waves {
         let grid = Grid::new(g.output);
         let tiles = g.images * grid.per_plane();
-        let most = (WAVE / (POINTS * values.max(1))).max(TILES);
+        // What a wave may not cut.
+        let whole = if grid.has_short() { grid.per_plane() } else { 1 };
+        let most = ((WAVE / (POINTS * values.max(1))).max(TILES) / whole).max(1);
         // Waves of about equal size.
-        let count = tiles.div_ceil(most).max(1);
-        Waves { grid, tiles, each: tiles.div_ceil(count).max(1) }
+        let count = (tiles / whole).div_ceil(most).max(1);
+        Waves { grid, tiles, each: (tiles / whole).div_ceil(count).max(1) * whole }
     }
 
-    /// The first tile and the number of tiles of each wave.
-    fn each(self) -> impl Iterator<Item = (usize, usize)> {
-        (0..self.tiles).step_by(self.each).map(move |first| (first, self.each.min(self.tiles - first)))
+    fn each(self) -> impl Iterator<Item = Wave> {
+        let wave = move |first| Wave { grid: self.grid, first, count: self.each.min(self.tiles - first) };
+        (0..self.tiles).step_by(self.each).map(wave)
     }
 }
 

@@ -3,7 +3,8 @@
 
 #![allow(unsafe_code)]
 
-use super::transform::{self, POINTS, SIDE, STEP, plane};
+use super::TILES;
+use super::transform::{self, LEFT_OUT, POINTS, SHORT, SIDE, STEP, plane, square};
 use crate::native::pool::Disjoint;
 #[cfg(target_arch = "x86_64")]
 use crate::native::simd::{Avx2, Avx512};
@@ -11,18 +12,27 @@ use crate::native::simd::{Isa, Portable, Simd};
 use crate::native::tile::Panel;
 use std::ops::Range;
 
-/// Planes cut into tiles of 4 x 4 results.
+/// Planes cut into tiles of 4 x 4 results. Where one of 3 would do for the last rows or columns, those tiles are short:
+/// they have values at 5 x 6, 6 x 5 or 5 x 5 points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Grid {
     /// Rows and columns of results in a plane.
-    pub(super) output: [usize; 2],
+    output: [usize; 2],
     /// Rows and columns of tiles in a plane.
-    pub(super) tiles: [usize; 2],
+    tiles: [usize; 2],
+    /// Whether the last row and the last column of tiles are short.
+    short: [bool; 2],
 }
+
+/// What is short in a tile, in the order in which a wave holds its tiles.
+const KINDS: [[bool; 2]; 4] = [[false, false], [false, true], [true, true], [true, false]];
 
 impl Grid {
     pub(super) fn new(output: [usize; 2]) -> Grid {
-        Grid { output, tiles: output.map(|extent| extent.div_ceil(STEP)) }
+        let tiles = output.map(|extent| extent.div_ceil(STEP));
+        // Waves of short tiles are whole planes, which must fit.
+        let fits = tiles[0] * tiles[1] <= TILES;
+        Grid { output, tiles, short: output.map(|extent| fits && extent % STEP == STEP - 1) }
     }
 
     /// Tiles of one plane.
@@ -30,17 +40,88 @@ impl Grid {
         self.tiles[0] * self.tiles[1]
     }
 
-    /// The plane of a tile, and the row and column of its first result.
-    #[inline(always)]
-    fn find(&self, tile: usize) -> (usize, [usize; 2]) {
-        let (plane, rest) = (tile / self.per_plane(), tile % self.per_plane());
-        (plane, [rest / self.tiles[1] * STEP, rest % self.tiles[1] * STEP])
+    /// Whether waves must be whole planes.
+    pub(super) fn has_short(&self) -> bool {
+        self.short != [false, false]
     }
+
+    /// Rows and columns of a plane's tiles of this kind.
+    #[inline(always)]
+    fn part(&self, kind: [bool; 2]) -> [usize; 2] {
+        [0, 1].map(|d| {
+            if kind[d] { usize::from(self.short[d]) } else { self.tiles[d] - usize::from(self.short[d]) }
+        })
+    }
+}
+
+/// Tiles that are worked on together: in order, or if some are short those of each kind after each other.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wave {
+    pub(super) grid: Grid,
+    /// The first tile's number; that of a plane's first one if some are short.
+    pub(super) first: usize,
+    pub(super) count: usize,
+}
+
+impl Wave {
+    /// The plane of a tile of this wave, the row and column of its first result, and what is short in it.
+    #[inline(always)]
+    fn find(&self, tile: usize) -> (usize, [usize; 2], [bool; 2]) {
+        let grid = &self.grid;
+        let each = grid.per_plane();
+        if !grid.has_short() {
+            let (plane, rest) = ((self.first + tile) / each, (self.first + tile) % each);
+            return (plane, [rest / grid.tiles[1] * STEP, rest % grid.tiles[1] * STEP], [false; 2]);
+        }
+        let planes = self.count / each;
+        let mut local = tile;
+        for kind in KINDS {
+            let [rows, columns] = grid.part(kind);
+            if local < planes * rows * columns {
+                let (plane, rest) = (local / (rows * columns), local % (rows * columns));
+                let at = [rest / columns, rest % columns];
+                let at = [0, 1].map(|d| if kind[d] { grid.tiles[d] - 1 } else { at[d] } * STEP);
+                return (self.first / each + plane, at, kind);
+            }
+            local -= planes * rows * columns;
+        }
+        unreachable!("a wave has no more tiles")
+    }
+
+    /// Calls `visit` with the first and the number of each run of tiles that have values at a point.
+    pub(super) fn at(&self, point: usize, mut visit: impl FnMut(usize, usize)) {
+        if !self.grid.has_short() {
+            return visit(0, self.count);
+        }
+        let left_out = [point / SIDE == LEFT_OUT, point % SIDE == LEFT_OUT];
+        let planes = self.count / self.grid.per_plane();
+        let (mut start, mut end) = (0, 0);
+        for kind in KINDS {
+            let [rows, columns] = self.grid.part(kind);
+            let count = planes * rows * columns;
+            if (0..2).any(|d| kind[d] && left_out[d]) {
+                if end > start {
+                    visit(start, end - start);
+                }
+                start = end + count;
+            }
+            end += count;
+        }
+        if end > start {
+            visit(start, end - start);
+        }
+    }
+}
+
+/// The number, along one dimension, of the point that a tile has its value i at.
+#[inline(always)]
+fn point(short: bool, i: usize) -> usize {
+    if short && i >= LEFT_OUT { i + 1 } else { i }
 }
 
 /// From pixels to points: input tiles, or tiles of an output gradient.
 pub(super) struct Spread<'a> {
-    pub(super) grid: Grid,
+    pub(super) wave: Wave,
     /// Planes `[H, W, C]` after each other.
     pub(super) planes: &'a [f32],
     pub(super) extent: [usize; 2],
@@ -49,8 +130,6 @@ pub(super) struct Spread<'a> {
     pub(super) origin: [isize; 2],
     /// As many zeros as channels, read outside of the plane.
     pub(super) zeros: &'a [f32],
-    /// The number of the tile that comes first in the points.
-    pub(super) first: usize,
     /// Channels are laid out in these panels, of a row for each tile, `rows` rows from one panel to the next.
     pub(super) panels: &'a [Panel],
     pub(super) rows: usize,
@@ -60,10 +139,9 @@ pub(super) struct Spread<'a> {
 }
 
 impl Spread<'_> {
-    /// Where the pixels of a tile are, in planes or in the zeros.
+    /// Where the pixels of a tile are that begins at a result of plane n, in planes or in the zeros.
     #[inline(always)]
-    fn pixels<const FROM: usize>(&self, tile: usize) -> [[*const f32; FROM]; FROM] {
-        let (n, [i, j]) = self.grid.find(tile);
+    fn pixels<const FROM: usize>(&self, n: usize, [i, j]: [usize; 2]) -> [[*const f32; FROM]; FROM] {
         let [height, width] = self.extent;
         let plane = &self.planes[n * height * width * self.depth..(n + 1) * height * width * self.depth];
         let mut pixels = [[self.zeros.as_ptr(); FROM]; FROM];
@@ -85,12 +163,11 @@ impl Spread<'_> {
 
 /// From points to pixels: results.
 pub(super) struct Gather<'a> {
-    pub(super) grid: Grid,
+    pub(super) wave: Wave,
     pub(super) points: &'a [f32],
     /// Points, and the rows of tiles, are this far apart.
     pub(super) stride: usize,
     pub(super) row: usize,
-    pub(super) first: usize,
     /// `[I, J, K]` after each other.
     pub(super) planes: Disjoint<'a>,
     pub(super) depth: usize,
@@ -160,59 +237,111 @@ fn each_vector<S: Simd>(count: usize, mut whole: impl FnMut(usize), mut tail: im
     }
 }
 
+/// One tile's channels from pixels to points, by these transforms of columns and of rows; `S` is the caller's.
+macro_rules! spread_tile {
+    ($job:ident, $panel:ident, $at:ident, $pixels:ident,
+     [$down:ident, $rows:expr, $to_rows:expr], [$along:ident, $columns:expr, $to_columns:expr]) => {
+        each_vector::<S>(
+            $panel.columns,
+            // SAFETY: handed on to the caller; pixels are `depth` values long, zeros too.
+            |c| unsafe { spread_tile!(vector S, c, $job, $panel, $at, $pixels,
+                [$down, $rows, $to_rows], [$along, $columns, $to_columns]) },
+            // SAFETY: as above.
+            |c| unsafe { spread_tile!(vector Portable, c, $job, $panel, $at, $pixels,
+                [$down, $rows, $to_rows], [$along, $columns, $to_columns]) },
+        )
+    };
+    (vector $simd:ident, $c:ident, $job:ident, $panel:ident, $at:ident, $pixels:ident,
+     [$down:ident, $rows:expr, $to_rows:expr], [$along:ident, $columns:expr, $to_columns:expr]) => {{
+        let out = $job.points.pointer().add($at + $c);
+        plane::<
+            $simd,
+            transform::$down,
+            transform::$along,
+            { $rows },
+            { $to_rows },
+            { $columns },
+            { $to_columns },
+        >(
+            |i, j| $simd::load($pixels[i][j].add($panel.column + $c)),
+            |i, j, v| {
+                let [i, j] = [point($to_rows == SHORT, i), point($to_columns == SHORT, j)];
+                $simd::store(out.add((i * SIDE + j) * $job.stride), v);
+            },
+        )
+    }};
+}
+
 macro_rules! spread_body {
-    ($body:ident, $from:ident, $line:ident) => {
+    ($body:ident, [$from:expr, $line:ident], [$short_from:expr, $short_line:ident]) => {
         /// # Safety
-        /// The points have room for these tiles, counted from the first; no other task writes the same.
+        /// The points have room for this wave's tiles; no other task writes the same.
         #[inline(always)]
         unsafe fn $body<S: Simd>(job: &Spread, tiles: Range<usize>) {
             for tile in tiles {
-                let pixels = job.pixels::<{ $from }>(job.first + tile);
+                let (n, start, short) = job.wave.find(tile);
+                let pixels = job.pixels::<{ $from }>(n, start);
                 for panel in job.panels {
                     let at = panel.packed * job.rows + tile * panel.width;
-                    each_vector::<S>(
-                        panel.columns,
-                        // SAFETY: handed on to the caller; pixels are `depth` values long, zeros too.
-                        |c| unsafe {
-                            let out = job.points.pointer().add(at + c);
-                            plane::<S, transform::$line, { $from }, SIDE>(
-                                |i, j| S::load(pixels[i][j].add(panel.column + c)),
-                                |i, j, v| S::store(out.add((i * SIDE + j) * job.stride), v),
-                            );
-                        },
-                        // SAFETY: as above.
-                        |c| unsafe {
-                            let out = job.points.pointer().add(at + c);
-                            plane::<Portable, transform::$line, { $from }, SIDE>(
-                                |i, j| Portable::load(pixels[i][j].add(panel.column + c)),
-                                |i, j, v| Portable::store(out.add((i * SIDE + j) * job.stride), v),
-                            );
-                        },
-                    );
+                    match short {
+                        [false, false] => {
+                            spread_tile!(job, panel, at, pixels, [$line, $from, SIDE], [$line, $from, SIDE])
+                        }
+                        [false, true] => {
+                            spread_tile!(
+                                job,
+                                panel,
+                                at,
+                                pixels,
+                                [$line, $from, SIDE],
+                                [$short_line, $short_from, SHORT]
+                            )
+                        }
+                        [true, false] => {
+                            spread_tile!(
+                                job,
+                                panel,
+                                at,
+                                pixels,
+                                [$short_line, $short_from, SHORT],
+                                [$line, $from, SIDE]
+                            )
+                        }
+                        [true, true] => {
+                            spread_tile!(
+                                job,
+                                panel,
+                                at,
+                                pixels,
+                                [$short_line, $short_from, SHORT],
+                                [$short_line, $short_from, SHORT]
+                            )
+                        }
+                    }
                 }
             }
         }
     };
 }
-spread_body!(input_body, SIDE, Input);
-spread_body!(gradient_body, STEP, OutputGradient);
+spread_body!(input_body, [SIDE, Input], [SHORT, ShortInput]);
+spread_body!(gradient_body, [STEP, OutputGradient], [STEP - 1, ShortOutputGradient]);
 
 /// # Safety
-/// The points hold these tiles, counted from the first, and no other task writes the same results.
+/// The points hold this wave's tiles, and no other task writes the same results.
 #[inline(always)]
 unsafe fn gather_body<S: Simd>(job: &Gather, tiles: Range<usize>) {
-    let [height, width] = job.grid.output;
+    let [height, width] = job.wave.grid.output;
     for tile in tiles {
-        let (n, [i, j]) = job.grid.find(job.first + tile);
-        let (rows, columns) = (STEP.min(height - i), STEP.min(width - j));
+        let (n, [i, j], short) = job.wave.find(tile);
+        let limits = [STEP.min(height - i), STEP.min(width - j)];
         let start = ((n * height + i) * width + j) * job.depth;
         let row = tile * job.row;
         each_vector::<S>(
             job.depth,
             // SAFETY: handed on to the caller.
-            |k| unsafe { gather_vector::<S>(job, [row + k, start + k, k], [rows, columns]) },
+            |k| unsafe { gather_vector::<S>(job, [row + k, start + k, k], limits, short) },
             // SAFETY: as above.
-            |k| unsafe { gather_vector::<Portable>(job, [row + k, start + k, k], [rows, columns]) },
+            |k| unsafe { gather_vector::<Portable>(job, [row + k, start + k, k], limits, short) },
         );
     }
 }
@@ -220,23 +349,50 @@ unsafe fn gather_body<S: Simd>(job: &Gather, tiles: Range<usize>) {
 /// # Safety
 /// As for [`gather_body`].
 #[inline(always)]
-unsafe fn gather_vector<S: Simd>(job: &Gather, [from, to, k]: [usize; 3], [rows, columns]: [usize; 2]) {
-    let pitch = job.grid.output[1] * job.depth;
+unsafe fn gather_vector<S: Simd>(
+    job: &Gather,
+    [from, to, k]: [usize; 3],
+    [rows, columns]: [usize; 2],
+    short: [bool; 2],
+) {
+    let pitch = job.wave.grid.output[1] * job.depth;
     // SAFETY: handed on to the caller; a bias has a value for each of the K channels.
     unsafe {
         let points = job.points.as_ptr().add(from);
         let out = job.planes.pointer().add(to);
         let bias = job.bias.map(|bias| S::load(bias.as_ptr().add(k)));
-        plane::<S, transform::Output, SIDE, STEP>(
-            |i, j| S::load(points.add((i * SIDE + j) * job.stride)),
-            |i, j, v| {
-                let v = bias.map_or(v, |bias| S::add(v, bias));
-                let v = if job.relu { S::relu(v) } else { v };
-                if i < rows && j < columns {
-                    S::store(out.add(i * pitch + j * job.depth), v);
-                }
-            },
-        );
+        // By these transforms of columns and of rows.
+        macro_rules! vector {
+            ([$d:ident, $rows:expr, $to_rows:expr], [$a:ident, $columns:expr, $to_columns:expr]) => {
+                plane::<
+                    S,
+                    transform::$d,
+                    transform::$a,
+                    { $rows },
+                    { $to_rows },
+                    { $columns },
+                    { $to_columns },
+                >(
+                    |i, j| {
+                        let [i, j] = [point($rows == SHORT, i), point($columns == SHORT, j)];
+                        S::load(points.add((i * SIDE + j) * job.stride))
+                    },
+                    |i, j, v| {
+                        let v = bias.map_or(v, |bias| S::add(v, bias));
+                        let v = if job.relu { S::relu(v) } else { v };
+                        if i < rows && j < columns {
+                            S::store(out.add(i * pitch + j * job.depth), v);
+                        }
+                    },
+                )
+            };
+        }
+        match short {
+            [false, false] => vector!([Output, SIDE, STEP], [Output, SIDE, STEP]),
+            [false, true] => vector!([Output, SIDE, STEP], [ShortOutput, SHORT, STEP - 1]),
+            [true, false] => vector!([ShortOutput, SHORT, STEP - 1], [Output, SIDE, STEP]),
+            [true, true] => vector!([ShortOutput, SHORT, STEP - 1], [ShortOutput, SHORT, STEP - 1]),
+        }
     }
 }
 
@@ -257,7 +413,7 @@ unsafe fn filters_body<S: Simd>(job: &Filters, w: &[f32], u: Disjoint, rows: Ran
                 // SAFETY: handed on to the caller.
                 |c| unsafe {
                     let (w, u) = vector(c);
-                    plane::<S, transform::Filter, 3, SIDE>(
+                    square::<S, transform::Filter, 3, SIDE>(
                         |i, j| S::load(w.add((i * 3 + j) * tap)),
                         |i, j, v| S::store(u.add((i * SIDE + j) * job.stride), v),
                     );
@@ -265,7 +421,7 @@ unsafe fn filters_body<S: Simd>(job: &Filters, w: &[f32], u: Disjoint, rows: Ran
                 // SAFETY: as above.
                 |c| unsafe {
                     let (w, u) = vector(c);
-                    plane::<Portable, transform::Filter, 3, SIDE>(
+                    square::<Portable, transform::Filter, 3, SIDE>(
                         |i, j| Portable::load(w.add((i * 3 + j) * tap)),
                         |i, j, v| Portable::store(u.add((i * SIDE + j) * job.stride), v),
                     );
@@ -292,7 +448,7 @@ unsafe fn filter_gradient_body<S: Simd>(job: &Filters, u: &[f32], dw: Disjoint, 
                 // SAFETY: handed on to the caller.
                 |c| unsafe {
                     let (u, dw) = vector(c);
-                    plane::<S, transform::FilterGradient, SIDE, 3>(
+                    square::<S, transform::FilterGradient, SIDE, 3>(
                         |i, j| S::load(u.add((i * SIDE + j) * job.stride)),
                         |i, j, v| S::store(dw.add((i * 3 + j) * tap), v),
                     );
@@ -300,7 +456,7 @@ unsafe fn filter_gradient_body<S: Simd>(job: &Filters, u: &[f32], dw: Disjoint, 
                 // SAFETY: as above.
                 |c| unsafe {
                     let (u, dw) = vector(c);
-                    plane::<Portable, transform::FilterGradient, SIDE, 3>(
+                    square::<Portable, transform::FilterGradient, SIDE, 3>(
                         |i, j| Portable::load(u.add((i * SIDE + j) * job.stride)),
                         |i, j, v| Portable::store(dw.add((i * 3 + j) * tap), v),
                     );

@@ -12,6 +12,10 @@ pub(super) const SIDE: usize = 6;
 pub(super) const POINTS: usize = SIDE * SIDE;
 /// Results of a tile along one dimension.
 pub(super) const STEP: usize = 4;
+/// Points of a short tile, which has one result less: all but -2.
+pub(super) const SHORT: usize = SIDE - 1;
+/// Which of the points a short tile has no values at.
+pub(super) const LEFT_OUT: usize = 4;
 
 /// A transform along one dimension. A trait and no closure, because a closure that is handed on would stay a function of
 /// its own, compiled without the instruction set.
@@ -19,31 +23,52 @@ pub(super) trait Line<const FROM: usize, const TO: usize> {
     fn line<S: Simd>(x: [S::V; FROM]) -> [S::V; TO];
 }
 
-/// Transforms a plane: columns, then rows. `load` and `store` get row and column.
+/// Transforms a plane by the same in both dimensions. `load` and `store` get row and column.
 ///
 /// # Safety
 /// The caller is compiled for the instruction set.
 #[inline(always)]
-pub(super) unsafe fn plane<S: Simd, L: Line<FROM, TO>, const FROM: usize, const TO: usize>(
+pub(super) unsafe fn square<S: Simd, L: Line<FROM, TO>, const FROM: usize, const TO: usize>(
+    load: impl Fn(usize, usize) -> S::V,
+    store: impl FnMut(usize, usize, S::V),
+) {
+    // SAFETY: handed on to the caller.
+    unsafe { plane::<S, L, L, FROM, TO, FROM, TO>(load, store) }
+}
+
+/// Transforms a plane: columns by D, then rows by A. `load` and `store` get row and column.
+///
+/// # Safety
+/// The caller is compiled for the instruction set.
+#[inline(always)]
+pub(super) unsafe fn plane<
+    S: Simd,
+    D: Line<ROWS, TO_ROWS>,
+    A: Line<COLUMNS, TO_COLUMNS>,
+    const ROWS: usize,
+    const TO_ROWS: usize,
+    const COLUMNS: usize,
+    const TO_COLUMNS: usize,
+>(
     load: impl Fn(usize, usize) -> S::V,
     mut store: impl FnMut(usize, usize, S::V),
 ) {
     // SAFETY: callers are compiled for this instruction set.
     let zero = unsafe { S::splat(0.0) };
-    let mut half = [[zero; FROM]; TO];
-    for j in 0..FROM {
-        let mut column = [zero; FROM];
-        for i in 0..FROM {
+    let mut half = [[zero; COLUMNS]; TO_ROWS];
+    for j in 0..COLUMNS {
+        let mut column = [zero; ROWS];
+        for i in 0..ROWS {
             column[i] = load(i, j);
         }
-        let column = L::line::<S>(column);
-        for i in 0..TO {
+        let column = D::line::<S>(column);
+        for i in 0..TO_ROWS {
             half[i][j] = column[i];
         }
     }
-    for i in 0..TO {
-        let row = L::line::<S>(half[i]);
-        for j in 0..TO {
+    for i in 0..TO_ROWS {
+        let row = A::line::<S>(half[i]);
+        for j in 0..TO_COLUMNS {
             store(i, j, row[j]);
         }
     }
@@ -91,6 +116,49 @@ impl Line<SIDE, SIDE> for Input {
             times::<S>(-2.0, s, r),
             times::<S>(4.0, b, times::<S>(-5.0, d, f)),
         ]
+    }
+}
+
+/// B^T of a short tile. Its filter's transform would have other factors than that of whole tiles, of which there is one for
+/// both: they stand here, p + 2 for each finite point p.
+pub(super) struct ShortInput;
+
+impl Line<SHORT, SHORT> for ShortInput {
+    #[inline(always)]
+    fn line<S: Simd>(x: [S::V; SHORT]) -> [S::V; SHORT] {
+        let [a, b, c, d, e] = x;
+        let r = minus::<S>(d, b);
+        [
+            times::<S>(4.0, minus::<S>(a, c), scaled::<S>(2.0, r)),
+            times::<S>(-6.0, b, scaled::<S>(3.0, minus::<S>(d, c))),
+            times::<S>(2.0, b, times::<S>(-3.0, c, d)),
+            scaled::<S>(4.0, r),
+            times::<S>(-2.0, r, minus::<S>(e, c)),
+        ]
+    }
+}
+
+/// A^T of a short tile.
+pub(super) struct ShortOutput;
+
+impl Line<SHORT, 3> for ShortOutput {
+    #[inline(always)]
+    fn line<S: Simd>(m: [S::V; SHORT]) -> [S::V; 3] {
+        let [a, b, c, d, e] = m;
+        let (p, q) = (sum::<S>(b, c), minus::<S>(b, c));
+        [sum::<S>(sum::<S>(a, p), d), times::<S>(2.0, d, q), times::<S>(4.0, d, sum::<S>(p, e))]
+    }
+}
+
+/// A of a short tile.
+pub(super) struct ShortOutputGradient;
+
+impl Line<3, SHORT> for ShortOutputGradient {
+    #[inline(always)]
+    fn line<S: Simd>(y: [S::V; 3]) -> [S::V; SHORT] {
+        let [a, b, c] = y;
+        let even = sum::<S>(a, c);
+        [a, sum::<S>(even, b), minus::<S>(even, b), times::<S>(2.0, b, times::<S>(4.0, c, a)), c]
     }
 }
 
@@ -188,6 +256,31 @@ mod tests {
         let products = std::array::from_fn(|i| v[i].map(|a| a * z[i][0]));
         for (k, dg) in FilterGradient::line::<Portable>(products).iter().enumerate() {
             let expected: f32 = (0..4).map(|i| x[i + k] * dy[i]).sum();
+            assert!((dg[0] - expected).abs() < 1e-5, "{k}: {dg:?}, {expected}");
+        }
+    }
+
+    /// The same over five values, with the filter's transform of six.
+    #[test]
+    fn short_transforms_go_with_the_filters_of_long_ones() {
+        let x = [0.3f32, -1.2, 0.7, 2.0, -0.4];
+        let g = [0.9f32, -0.5, 1.3];
+        let dy = [1.5f32, -0.7, 0.2];
+        let long = |i: usize| if i < LEFT_OUT { i } else { i + 1 };
+        let v = ShortInput::line::<Portable>(line(&x).try_into().expect("five"));
+        let u = Filter::line::<Portable>(line(&g).try_into().expect("three"));
+        let z = ShortOutputGradient::line::<Portable>(line(&dy).try_into().expect("three"));
+        let products = std::array::from_fn(|i| v[i].map(|a| a * u[long(i)][0]));
+        for (i, y) in ShortOutput::line::<Portable>(products).iter().enumerate() {
+            let expected: f32 = (0..3).map(|k| x[i + k] * g[k]).sum();
+            assert!((y[0] - expected).abs() < 1e-5, "{i}: {y:?}, {expected}");
+        }
+        let mut products = [[0.0; 4]; SIDE];
+        for i in 0..SHORT {
+            products[long(i)] = v[i].map(|a| a * z[i][0]);
+        }
+        for (k, dg) in FilterGradient::line::<Portable>(products).iter().enumerate() {
+            let expected: f32 = (0..3).map(|i| x[i + k] * dy[i]).sum();
             assert!((dg[0] - expected).abs() < 1e-5, "{k}: {dg:?}, {expected}");
         }
     }

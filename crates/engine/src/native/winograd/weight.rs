@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use super::convolution::whole_row;
-use super::tiles::{Filters, Spread, gather_filters, spread_gradient, spread_input};
+use super::tiles::{Filters, Spread, Wave, gather_filters, spread_gradient, spread_input};
 use super::transform::POINTS;
 use super::{CHUNK, NEAR, Waves, chunk, staggered};
 use crate::native::context::Context;
@@ -61,15 +61,15 @@ impl FastGradWeight {
         }
         let isa = cx.isa;
         let whole = [whole_row(g.depth, self.rows[0])];
-        for (first, count) in self.waves.each() {
+        for wave in self.waves.each() {
+            let count = wave.count;
             let input = Spread {
-                grid: self.waves.grid,
+                wave,
                 planes: x,
                 extent: g.source,
                 depth: g.depth,
                 origin: g.origin,
                 zeros,
-                first,
                 panels: &whole,
                 rows: self.waves.each,
                 stride: self.strides[1],
@@ -94,7 +94,7 @@ impl FastGradWeight {
             });
             let total = Disjoint::new(sums);
             let operands = [&*v, &*z];
-            cx.pool.run(POINTS, &|task| self.product(isa, task.index, (count, first > 0), operands, total));
+            cx.pool.run(POINTS, &|task| self.product(isa, task.index, &wave, operands, total));
         }
         let job = Filters { rows: g.depth, columns: g.width, panels: &self.panels, stride: self.strides[0] };
         let (sums, dw) = (&*sums, Disjoint::new(dw));
@@ -105,22 +105,39 @@ impl FastGradWeight {
     }
 
     /// Adds a wave's matrix product at one point: `[tiles, C]` transposed and `[tiles, K]`.
-    fn product(
-        &self,
-        isa: Isa,
-        point: usize,
-        (tiles, add): (usize, bool),
-        [v, z]: [&[f32]; 2],
-        sums: Disjoint,
-    ) {
-        let depth = self.geometry.depth;
+    fn product(&self, isa: Isa, point: usize, wave: &Wave, [v, z]: [&[f32]; 2], sums: Disjoint) {
+        let (tiles, depth) = (wave.count, self.geometry.depth);
         let v = &v[point * self.strides[1]..][..tiles * self.rows[0]];
         let z = &z[point * self.strides[2]..][..self.waves.each * self.rows[1]];
         // SAFETY: points lie apart.
         let sums = unsafe { sums.range(point * self.strides[0], depth * self.rows[1]) };
+        let mut add = wave.first > 0;
+        if !add {
+            let mut found = false;
+            wave.at(point, |_, _| found = true);
+            if !found {
+                sums.fill(0.0);
+            }
+        }
+        wave.at(point, |first, count| {
+            self.add(isa, (first, count), [v, z], (&mut *sums, add));
+            add = true;
+        });
+    }
+
+    /// Adds, or if not `add` sets, the matrix product of some tiles at one point.
+    fn add(
+        &self,
+        isa: Isa,
+        (first, tiles): (usize, usize),
+        [v, z]: [&[f32]; 2],
+        (sums, add): (&mut [f32], bool),
+    ) {
+        let depth = self.geometry.depth;
         for panel in &self.panels {
             let kernels = kernels(isa, Reading::Columns, panel.vectors);
-            split(tiles, NEAR / panel.width, |tile, length| {
+            split(tiles, NEAR / panel.width, |from, length| {
+                let tile = first + from;
                 let b = &z[panel.packed * self.waves.each + tile * panel.width..][..length * panel.width];
                 split(depth, kernels.len(), |row, count| {
                     let t = Tile {
@@ -131,7 +148,7 @@ impl FastGradWeight {
                         b: b.as_ptr(),
                         c: sums[row * self.rows[1] + panel.packed..].as_mut_ptr(),
                         c_stride: self.rows[1],
-                        start: if tile == 0 && !add { Start::Zero } else { Start::Add },
+                        start: if from == 0 && !add { Start::Zero } else { Start::Add },
                         relu: false,
                     };
                     // SAFETY: rows of v hold C values and rows of sums all packed columns.
