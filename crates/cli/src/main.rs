@@ -21,6 +21,9 @@ use args::{Cli, Command, DataCommand};
 use clap::Parser;
 use std::process::ExitCode;
 
+#[global_allocator]
+static ALLOCATOR: sooner_engine::LargePages = sooner_engine::LargePages;
+
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
     let cli = match Cli::try_parse_from(&words) {

@@ -6,6 +6,7 @@ use crate::machine;
 use crate::ready::Ready;
 use sooner_base::Batch;
 use sooner_engine::State;
+use sooner_pipeline::StageShare;
 
 /// Seconds of each measurement.
 const SECONDS: f64 = 0.4;
@@ -36,6 +37,21 @@ impl Ready {
             short(tuned.update.0),
             self.plan.pipeline.budget
         );
+        let share = |stage: &StageShare| {
+            format!("{} {} an example, {:.2} threads", stage.name, short(stage.seconds.0), stage.threads)
+        };
+        let shares: Vec<String> = tuned.stages.iter().map(share).collect();
+        eprintln!("  of {} shared threads: {}", tuned.threads, shares.join("; "));
+        self.notes.push(format!(
+            "pipeline.threads = {} and pipeline.queue = {} were chosen by measurement, of at most {most} threads and {}: \
+             upstream an example takes {}; an update takes {} an example; stages: {}",
+            tuned.threads,
+            tuned.queue,
+            self.plan.pipeline.budget,
+            tried.join(", "),
+            short(tuned.update.0),
+            shares.join("; ")
+        ));
         self.plan.pipeline.threads = tuned.threads;
         self.plan.pipeline.queue = Some(tuned.queue);
         Ok(())

@@ -6,6 +6,7 @@ mod autodiff;
 mod collective;
 mod graph;
 mod init;
+mod large;
 pub mod naive;
 pub mod native;
 mod op;
@@ -22,6 +23,7 @@ mod var;
 pub use autodiff::gradients;
 pub use collective::{Attendance, Lane, Meeting, PairTree, Reduction, Turn, in_pairs};
 pub use graph::{Dtype, Graph, Node, NodeId};
+pub use large::LargePages;
 pub use native::{Kernels, Native, NativeOptions, OpTime, Pool};
 pub use op::{Activation, Convolution, Normalization, Op, Transposed, Window};
 

@@ -2,7 +2,7 @@
 
 use crate::Source;
 use sooner_base::{Clock, Seconds, StageStats};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// The stages that a stream's time is booked on.
@@ -28,6 +28,17 @@ impl Lane {
         (Lane::Augment, "augment"),
         (Lane::Batch, "batch"),
     ];
+}
+
+/// Shares of work that are booked together: a lock for each example would cost more than some examples do.
+#[derive(Debug, Default)]
+pub(crate) struct Tally([StageStats; 5]);
+
+impl Tally {
+    /// Adds to one stage's share.
+    pub(crate) fn add(&mut self, lane: Lane, share: StageStats) {
+        self.0[lane as usize].merge(&share);
+    }
 }
 
 /// What a thread of a stream does at one of its two queues: jobs for workers, and filled batches for the consumer.
@@ -58,6 +69,10 @@ pub(crate) struct Control {
     witness: Option<Arc<crate::virtual_time::VirtualTime>>,
     /// A copy of `stop.since.is_some()` that costs working threads no lock.
     paused: AtomicBool,
+    /// Pauses begun and ended so far: odd while paused. `stood` is read between two looks at it.
+    turns: AtomicU64,
+    /// The bits of `stop.total`.
+    stood: AtomicU64,
     stop: Mutex<Stop>,
     changed: Condvar,
     stats: Mutex<[StageStats; 5]>,
@@ -85,6 +100,8 @@ impl Control {
             #[cfg(test)]
             witness: None,
             paused: AtomicBool::new(false),
+            turns: AtomicU64::new(0),
+            stood: AtomicU64::new(0f64.to_bits()),
             stop: Mutex::default(),
             changed: Condvar::new(),
             stats: Mutex::default(),
@@ -110,6 +127,14 @@ impl Control {
 
     /// The clock's seconds less those of all pauses, so that a pause is neither busy nor blocked time of anyone.
     pub(crate) fn now(&self) -> Seconds {
+        // Several looks for each example that is read: a lock here would make workers wait for each other.
+        let before = self.turns.load(Ordering::Acquire);
+        if before % 2 == 0 {
+            let now = self.clock.now() - Seconds(f64::from_bits(self.stood.load(Ordering::Acquire)));
+            if self.turns.load(Ordering::Acquire) == before {
+                return now;
+            }
+        }
         let stop = lock(&self.stop);
         stop.since.unwrap_or_else(|| self.clock.now()) - stop.total
     }
@@ -117,7 +142,10 @@ impl Control {
     /// Stops working threads at their next slice.
     pub(crate) fn pause(&self) {
         let mut stop = lock(&self.stop);
-        stop.since.get_or_insert(self.clock.now());
+        if stop.since.is_none() {
+            stop.since = Some(self.clock.now());
+            self.turns.fetch_add(1, Ordering::AcqRel);
+        }
         self.paused.store(true, Ordering::Release);
         self.source.iter().for_each(|source| source.hold_up(true));
     }
@@ -127,6 +155,8 @@ impl Control {
         let mut stop = lock(&self.stop);
         if let Some(since) = stop.since.take() {
             stop.total += self.clock.now() - since;
+            self.stood.store(stop.total.0.to_bits(), Ordering::Release);
+            self.turns.fetch_add(1, Ordering::AcqRel);
             self.paused.store(false, Ordering::Release);
             self.changed.notify_all();
             self.source.iter().for_each(|source| source.hold_up(false));
@@ -164,6 +194,13 @@ impl Control {
     /// Books a share of work on one stage.
     pub(crate) fn book(&self, lane: Lane, share: StageStats) {
         lock(&self.stats)[lane as usize].merge(&share);
+    }
+
+    /// Books shares of work on several stages, and empties them.
+    pub(crate) fn book_all(&self, tally: &mut Tally) {
+        let shares = std::mem::take(tally);
+        let mut stats = lock(&self.stats);
+        stats.iter_mut().zip(&shares.0).for_each(|(stats, share)| stats.merge(share));
     }
 
     /// What one stage did so far.

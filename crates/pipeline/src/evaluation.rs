@@ -107,7 +107,7 @@ impl Evaluation {
                     source.decode(origin.index, &bytes, chain.least(), &mut image)?
                 }
             };
-            chain.run(0..chain.shared(), None, &mut image, &mut self.scratch.chain);
+            chain.run(0..chain.shared(), None, &mut image, &mut self.scratch.spare);
             image.pixels.shrink_to_fit();
             let size = image.pixels.len() as u64;
             let item = Arc::new(Item { image, label, index: origin.index, base: 0 });

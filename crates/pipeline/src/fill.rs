@@ -3,7 +3,7 @@
 use crate::PipelineError;
 use crate::chain::Mode;
 use crate::control::Lane;
-use crate::items::{Item, Scratch, Session, make};
+use crate::items::{Item, Scratch, Session, make, make_into};
 use crate::pipeline::Shared;
 use crate::recipe::{Position, Recipe};
 use crate::stages::{EpochOrder, Pick};
@@ -98,7 +98,6 @@ fn write_places(
     scratch: &mut Scratch,
 ) -> Result<(), PipelineError> {
     let control = &shared.control;
-    let (mut shuffle, mut augment) = (StageStats::default(), StageStats::default());
     let mut start = places.start;
     while start < places.end && control.go_on(cancelled) {
         let end = places.end.min(start + SLICE);
@@ -108,25 +107,78 @@ fn write_places(
         batch.origins.extend(scratch.picks.iter().map(|pick| pick.origin));
         batch.fresh += scratch.picks.iter().filter(|pick| pick.origin.echo == 0).count();
         let chosen = control.now();
-        if !shared.recipe.is_direct() && !gather(shared, session, cancelled, order, batch, scratch)? {
+        scratch.tally.add(Lane::Shuffle, share(end - start, chosen - began));
+        let recipe = &shared.recipe;
+        let written = if !recipe.is_direct() && session.items.is_none() {
+            let written = stream(shared, cancelled, order, batch, scratch);
+            control.book_all(&mut scratch.tally);
+            written?
+        } else if recipe.is_direct() || gather(shared, session, cancelled, order, batch, scratch)? {
+            let gathered = if recipe.is_direct() { chosen } else { control.now() };
+            write_slice(recipe, recipe.chain.mode(), batch, scratch);
+            let bytes = Bytes((end - start) * recipe.example_bytes() as u64);
+            let augment = share(end - start, control.now() - gathered);
+            scratch.tally.add(Lane::Augment, StageStats { bytes, ..augment });
+            true
+        } else {
+            false
+        };
+        control.book_all(&mut scratch.tally);
+        if !written {
             return Ok(());
         }
-        let gathered = if shared.recipe.is_direct() { chosen } else { control.now() };
-        write_slice(&shared.recipe, shared.recipe.chain.mode(), batch, scratch);
-        let written = control.now();
-        add(&mut shuffle, end - start, chosen - began);
-        add(&mut augment, end - start, written - gathered);
         start = end;
     }
-    augment.bytes = Bytes((augment.items as usize * shared.recipe.example_bytes()) as u64);
-    control.book(Lane::Shuffle, shuffle);
-    control.book(Lane::Augment, augment);
     Ok(())
 }
 
-fn add(stats: &mut StageStats, items: u64, busy: Seconds) {
-    stats.items += items;
-    stats.busy += busy;
+fn share(items: u64, busy: Seconds) -> StageStats {
+    StageStats { items, busy, ..StageStats::default() }
+}
+
+/// Makes and writes the slice's examples one after another where nothing is held for repeats: each is written while its
+/// pixels are still in the processor's cache, and all use the same memory. False once cancelled.
+fn stream(
+    shared: &Shared,
+    cancelled: &AtomicBool,
+    order: &EpochOrder,
+    batch: &mut Batch,
+    scratch: &mut Scratch,
+) -> Result<bool, PipelineError> {
+    let (recipe, control) = (&shared.recipe, &shared.control);
+    let (chain, mode, size) = (&recipe.chain, recipe.chain.mode(), recipe.example_bytes() / size_of::<f32>());
+    let (first, n) = (batch.labels.len(), scratch.picks.len());
+    scratch.bases.clear();
+    scratch.bases.resize(n, 0);
+    chain.draw(mode, &batch.origins[first..], &scratch.bases, &mut scratch.chain);
+    let mut image = std::mem::take(&mut scratch.image);
+    for k in 0..n {
+        if !control.go_on(cancelled) {
+            return Ok(false);
+        }
+        let pick = scratch.picks[k];
+        let Some(made) = make_into(shared, (order, pick), &mut image, scratch, cancelled)? else {
+            return Ok(false);
+        };
+        let since = control.now();
+        let origin = &mut batch.origins[first + k];
+        (origin.index, origin.echo) = (made.index, origin.echo.saturating_add(made.base));
+        let of = (*origin, made.base);
+        chain.run(chain.shared()..chain.byte_stages(), Some(of), &mut image, &mut scratch.spare);
+        let [h, w, _] = image.shape;
+        let out = &mut batch.features[(first + k) * size..][..size];
+        // What was drawn is the planned example's; one that stands in for it makes choices of its own.
+        let (drawn, choices) = match made.base {
+            0 => ((mode, k, n), &mut scratch.chain),
+            _ => ((Mode::Single, 0, 1), &mut scratch.spare),
+        };
+        chain.write(drawn, of, (&image.pixels, [h, w]), out, choices);
+        batch.labels.push(made.label);
+        let bytes = Bytes(recipe.example_bytes() as u64);
+        scratch.tally.add(Lane::Augment, StageStats { bytes, ..share(1, control.now() - since) });
+    }
+    scratch.image = image;
+    Ok(true)
 }
 
 /// Gets the items of the slice's picks, made here, held, or waited for. False once cancelled.
@@ -216,7 +268,7 @@ pub(crate) fn write_slice(recipe: &Recipe, mode: Mode, batch: &mut Batch, scratc
         labels.extend(origins.iter().map(|origin| data.labels()[origin.index as usize]));
         return;
     }
-    let Scratch { chain: chain_scratch, behind: spare, items, bases, image, .. } = scratch;
+    let Scratch { chain: chain_scratch, spare, items, bases, image, .. } = scratch;
     chain.draw(mode, origins, bases, chain_scratch);
     // Drawn choices lie in the chain's scratch, which the byte stages use too: they go first, one example at a time.
     let behind = chain.shared()..chain.byte_stages();

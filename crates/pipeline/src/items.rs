@@ -1,7 +1,7 @@
 //! Making examples out of what a source reads: once for all their repeats.
 
 use crate::chain::ChainScratch;
-use crate::control::Lane;
+use crate::control::{Lane, Tally};
 use crate::pipeline::Shared;
 use crate::recipe::{Position, Recipe};
 use crate::stages::{EpochOrder, Order, Pick};
@@ -141,17 +141,28 @@ impl Session {
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     pub(crate) chain: ChainScratch,
-    /// For the stages behind an echo stage, while the other holds drawn choices.
-    pub(crate) behind: ChainScratch,
+    /// For stages that make bytes of bytes, while the other holds drawn choices.
+    pub(crate) spare: ChainScratch,
     pub(crate) picks: Vec<Pick>,
     pub(crate) items: Vec<Arc<Item>>,
     pub(crate) bases: Vec<u32>,
     pub(crate) image: Image,
+    /// What is not yet booked.
+    pub(crate) tally: Tally,
     bytes: Vec<u8>,
 }
 
-/// Makes the item of a pick: reads, decodes, and does the stages that all repeats share. A bad example is, if the plan
-/// says so, replaced by the next planned one of its epoch. `None` once cancelled.
+/// An example as made: where it came from in the end, and what it shows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Made {
+    pub(crate) label: u32,
+    /// As in `Item`.
+    pub(crate) index: u64,
+    /// As in `Item`.
+    pub(crate) base: u32,
+}
+
+/// Makes the item of a pick. `None` once cancelled.
 pub(crate) fn make(
     shared: &Shared,
     order: &EpochOrder,
@@ -159,17 +170,33 @@ pub(crate) fn make(
     scratch: &mut Scratch,
     cancelled: &AtomicBool,
 ) -> Result<Option<Item>, PipelineError> {
+    let mut image = Image::default();
+    let made = make_into(shared, (order, pick), &mut image, scratch, cancelled);
+    shared.control.book_all(&mut scratch.tally);
+    Ok(made?.map(|Made { label, index, base }| Item { image, label, index, base }))
+}
+
+/// Makes the item of a pick into `image`, keeping its memory: reads, decodes, and does the stages that all repeats share.
+/// A bad example is, if the plan says so, replaced by the next planned one of its epoch. `None` once cancelled. What it
+/// took is added to the scratch's tally, which the caller books.
+pub(crate) fn make_into(
+    shared: &Shared,
+    (order, pick): (&EpochOrder, Pick),
+    image: &mut Image,
+    scratch: &mut Scratch,
+    cancelled: &AtomicBool,
+) -> Result<Option<Made>, PipelineError> {
     let recipe = &shared.recipe;
     let mut last = None;
     for ahead in 0..recipe.data.len() as u64 {
         if cancelled.load(Ordering::Acquire) {
             return Ok(None);
         }
-        let index = order.index(u64::from(pick.item) + ahead);
+        let index = if ahead == 0 { pick.origin.index } else { order.index(u64::from(pick.item) + ahead) };
         let base = (ahead as u32).saturating_mul(recipe.most_uses);
         let origin = Origin { index, echo: base, ..pick.origin };
-        match load(shared, (origin, base), scratch, cancelled) {
-            Ok(Some((image, label))) => return Ok(Some(Item { image, label, index, base })),
+        match load(shared, (origin, base), image, scratch, cancelled) {
+            Ok(Some(label)) => return Ok(Some(Made { label, index, base })),
             Ok(None) => return Ok(None),
             Err(error) if shared.skips() && error.is_about_an_example() => {
                 shared.bad.note(index, &error);
@@ -185,21 +212,22 @@ pub(crate) fn make(
     ))
 }
 
-/// Reads and decodes one example and does the stages that repeats share.
+/// Reads and decodes one example into `image` and does the stages that repeats share; its label.
 fn load(
     shared: &Shared,
     (origin, base): (Origin, u32),
+    image: &mut Image,
     scratch: &mut Scratch,
     cancelled: &AtomicBool,
-) -> Result<Option<(Image, u32)>, PipelineError> {
+) -> Result<Option<u32>, PipelineError> {
     let (recipe, control) = (&shared.recipe, &shared.control);
     let (chain, data) = (&recipe.chain, &recipe.data);
+    let Scratch { spare, bytes, tally, .. } = scratch;
     let steady = chain.steady();
-    let mut image = Image::default();
     let mut since = control.now();
     let mut book = |lane: Lane, bytes: usize| {
         let (now, bytes) = (control.now(), Bytes(bytes as u64));
-        control.book(lane, StageStats { items: 1, busy: now - since, bytes, ..StageStats::default() });
+        tally.add(lane, StageStats { items: 1, busy: now - since, bytes, ..StageStats::default() });
         since = now;
     };
     let label = match shared.kept.as_ref().and_then(|kept| kept.get(origin.index)) {
@@ -211,31 +239,32 @@ fn load(
             let label = match data.source() {
                 None => {
                     image.shape = data.shape();
+                    image.pixels.clear();
                     image.pixels.extend_from_slice(data.image(origin.index as usize));
                     data.labels()[origin.index as usize]
                 }
                 Some(source) => {
-                    source.read(origin.index, &mut scratch.bytes, cancelled)?;
+                    source.read(origin.index, bytes, cancelled)?;
                     if cancelled.load(Ordering::Acquire) {
                         return Ok(None);
                     }
-                    book(Lane::Read, scratch.bytes.len());
-                    source.decode(origin.index, &scratch.bytes, chain.least(), &mut image)?
+                    book(Lane::Read, bytes.len());
+                    source.decode(origin.index, bytes, chain.least(), image)?
                 }
             };
-            let bytes = Bytes((image.pixels.len() + scratch.bytes.len()) as u64);
+            let bytes = Bytes((image.pixels.len() + bytes.len()) as u64);
             if bytes > shared.budget {
                 let (index, name) = (origin.index, data.info().name.clone());
                 return Err(PipelineError::Sample { index, name, bytes, budget: shared.budget });
             }
-            chain.run(0..steady, Some((origin, base)), &mut image, &mut scratch.chain);
+            chain.run(0..steady, Some((origin, base)), image, spare);
             if let Some(kept) = &shared.kept {
-                kept.offer(origin.index, &image, label);
+                kept.offer(origin.index, image, label);
             }
             label
         }
     };
-    chain.run(steady..chain.shared(), Some((origin, base)), &mut image, &mut scratch.chain);
+    chain.run(steady..chain.shared(), Some((origin, base)), image, spare);
     book(Lane::Decode, image.pixels.len());
-    Ok(Some((image, label)))
+    Ok(Some(label))
 }

@@ -13,7 +13,7 @@ mod upstream;
 
 pub use cuts::{Cut, Repeats, cuts, without_echo};
 pub use gauge::{CutTimes, Gauge, Profile, Side, StageProfile};
-pub use tune::{Tried, Tuned};
+pub use tune::{StageShare, Tried, Tuned};
 
 #[cfg(test)]
 mod tests;

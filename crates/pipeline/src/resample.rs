@@ -16,6 +16,8 @@ pub(crate) struct Area {
 #[derive(Debug, Default)]
 pub(crate) struct Resampler {
     rows: Vec<f32>,
+    /// One row of the image as numbers, or of the result before it is rounded.
+    row: Vec<f32>,
     weights: Vec<f32>,
     spans: Vec<(usize, usize)>,
 }
@@ -68,35 +70,34 @@ impl Resampler {
             .fold([usize::MAX, 0], |[low, high], &(first, len)| [low.min(first), high.max(first + len)]);
         // Across: sums in f32 of the rows that count, [rows, width, C].
         self.weigh(across);
-        self.rows.clear();
-        self.rows.resize((rows[1] - rows[0]) * width * c, 0.0);
-        for (y, row) in self.rows.chunks_exact_mut(width * c).enumerate() {
+        let wide = width * c;
+        // A few numbers more, for pixels that are written four numbers at a time.
+        self.rows.resize((rows[1] - rows[0]) * wide + LANES, 0.0);
+        for y in 0..rows[1] - rows[0] {
             let pixels = &image.pixels[(rows[0] + y) * w * c..][..w * c];
-            let mut at = 0;
-            for (out, &(first, len)) in row.chunks_exact_mut(c).zip(&self.spans) {
-                for (&weight, pixel) in
-                    self.weights[at..at + len].iter().zip(pixels[first * c..].chunks_exact(c))
-                {
-                    out.iter_mut().zip(pixel).for_each(|(sum, &byte)| *sum += weight * f32::from(byte));
-                }
-                at += len;
+            self.row.clear();
+            self.row.extend(pixels.iter().map(|&byte| f32::from(byte)));
+            self.row.resize(w * c + LANES, 0.0);
+            let out = &mut self.rows[y * wide..][..wide + LANES];
+            match c {
+                3 => across_colours(&self.row, &self.spans, &self.weights, out),
+                _ => across_any((&self.row, c), &self.spans, &self.weights, &mut out[..wide]),
             }
         }
         // Down: a row of the result is a weighted sum of whole rows.
         self.weigh(down);
         out.shape = [height, width, c];
-        out.pixels.clear();
-        out.pixels.reserve(height * width * c);
-        let mut sums = vec![0f32; width * c];
+        out.pixels.resize(height * wide, 0);
         let mut at = 0;
-        for &(first, len) in &self.spans {
-            sums.fill(0.0);
+        for (&(first, len), bytes) in self.spans.iter().zip(out.pixels.chunks_exact_mut(wide)) {
+            self.row.clear();
+            self.row.resize(wide, 0.0);
             for (k, &weight) in self.weights[at..at + len].iter().enumerate() {
-                let row = &self.rows[(first - rows[0] + k) * width * c..][..width * c];
-                sums.iter_mut().zip(row).for_each(|(sum, &value)| *sum += weight * value);
+                let row = &self.rows[(first - rows[0] + k) * wide..][..wide];
+                self.row.iter_mut().zip(row).for_each(|(sum, &value)| *sum += weight * value);
             }
             at += len;
-            out.pixels.extend(sums.iter().map(|sum| (sum + 0.5).clamp(0.0, 255.0) as u8));
+            bytes.iter_mut().zip(&self.row).for_each(|(byte, &sum)| *byte = rounded(sum));
         }
     }
 
@@ -125,6 +126,51 @@ impl Resampler {
     }
 }
 
+/// Numbers that are computed together where a pixel has three.
+const LANES: usize = 4;
+
+/// Each output pixel of a row as the weighted sum of the input pixels that it spans. row: [w, 3] and `LANES` more;
+/// out: [width, 3] and `LANES` more. The fourth number of each is its neighbour's, and is overwritten by the next.
+fn across_colours(row: &[f32], spans: &[(usize, usize)], weights: &[f32], out: &mut [f32]) {
+    let mut weights = weights;
+    for (i, &(first, len)) in spans.iter().enumerate() {
+        let (own, rest) = weights.split_at(len);
+        weights = rest;
+        let pixels = &row[3 * first..][..3 * len + 1];
+        let mut sums = [0f32; LANES];
+        for (pixel, &weight) in pixels.windows(LANES).step_by(3).zip(own) {
+            for lane in 0..LANES {
+                sums[lane] += weight * pixel[lane];
+            }
+        }
+        out[3 * i..3 * i + LANES].copy_from_slice(&sums);
+    }
+}
+
+/// The same with any number of channels. row: [w, channels]; out: [width, channels].
+fn across_any((row, c): (&[f32], usize), spans: &[(usize, usize)], weights: &[f32], out: &mut [f32]) {
+    let mut weights = weights;
+    for (sums, &(first, len)) in out.chunks_exact_mut(c).zip(spans) {
+        let (own, rest) = weights.split_at(len);
+        weights = rest;
+        sums.fill(0.0);
+        for (pixel, &weight) in row[first * c..].chunks_exact(c).zip(own) {
+            sums.iter_mut().zip(pixel).for_each(|(sum, &value)| *sum += weight * value);
+        }
+    }
+}
+
+/// The nearest byte, halves upwards. In numbers alone, because a conversion that looks for what is no number cannot be
+/// done to several at once.
+fn rounded(sum: f32) -> u8 {
+    // From here on numbers have no fraction, and their low bits are their value.
+    const WHOLE: f32 = 8_388_608.0;
+    let value = (sum + 0.5).clamp(0.0, 255.0);
+    let near = value + WHOLE;
+    let above = u32::from(near - WHOLE > value);
+    near.to_bits().wrapping_sub(above) as u8
+}
+
 /// Height and width once the shorter side is `size`.
 pub(crate) fn shorter_to([height, width]: [usize; 2], size: usize) -> [usize; 2] {
     let shorter = height.min(width).max(1);
@@ -147,6 +193,27 @@ mod tests {
     fn the_same_size_is_the_same_image() {
         let pixels: Vec<u8> = (0..5 * 7 * 3).map(|i| (i * 37 % 256) as u8).collect();
         assert_eq!(scaled([5, 7, 3], pixels.clone(), [5, 7]), pixels);
+    }
+
+    #[test]
+    fn sums_are_rounded_as_a_conversion_would() {
+        for k in -4000..70_000 {
+            let sum = k as f32 / 256.0 + if k % 3 == 0 { 1e-5 } else { 0.0 };
+            assert_eq!(rounded(sum), (sum + 0.5).clamp(0.0, 255.0) as u8, "{sum}");
+        }
+    }
+
+    /// Each channel of a colour image is scaled as a grey image of its own.
+    #[test]
+    fn colours_are_scaled_one_by_one() {
+        let pixels: Vec<u8> = (0..9 * 11 * 3).map(|i| (i * i * 37 % 256) as u8).collect();
+        for to in [[9, 11], [4, 5], [17, 30], [1, 1]] {
+            let all = scaled([9, 11, 3], pixels.clone(), to);
+            for c in 0..3 {
+                let of = |bytes: &[u8]| -> Vec<u8> { bytes.iter().skip(c).step_by(3).copied().collect() };
+                assert_eq!(of(&all), scaled([9, 11, 1], of(&pixels), to), "channel {c} to {to:?}");
+            }
+        }
     }
 
     #[test]

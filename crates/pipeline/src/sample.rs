@@ -7,12 +7,24 @@ use std::fmt::Debug;
 use std::sync::atomic::AtomicBool;
 
 /// An image of its own size, row-major [H, W, C] bytes.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct Image {
     /// Height, width and channels.
     pub shape: [usize; 3],
     /// H x W x C bytes.
     pub pixels: Vec<u8>,
+}
+
+impl Clone for Image {
+    fn clone(&self) -> Image {
+        Image { shape: self.shape, pixels: self.pixels.clone() }
+    }
+
+    /// Keeps the memory of what was there.
+    fn clone_from(&mut self, from: &Image) {
+        self.shape = from.shape;
+        self.pixels.clone_from(&from.pixels);
+    }
 }
 
 /// Examples that are read one at a time, in any order, by any thread.

@@ -7,7 +7,7 @@ use crate::items::{Scratch, Session};
 use crate::pipeline::Shared;
 use crate::recipe::Position;
 use crate::workers::{Queue, Workers, attempt};
-use sooner_base::{Batch, StageStats};
+use sooner_base::{Batch, Shape, StageStats};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -43,6 +43,8 @@ impl Source {
             let (shared, session, mut scratch) = (shared.clone(), session.clone(), Scratch::default());
             move |number: u64, batch: &mut Batch, cancelled: &AtomicBool| {
                 let at = place(from, number, shared.recipe.batches());
+                // Only now: buffers of batches that nobody works on yet would be memory in use, and cold when used.
+                *batch = shared.buffer();
                 fill(&shared, &session, cancelled, at, batch, &mut scratch)
             }
         });
@@ -95,9 +97,9 @@ impl Stream {
             if !workers.has_room() || !self.has(next) || over {
                 return;
             }
-            let buffer = self.shared.buffer();
+            let nothing = Batch::empty(Shape::from([0, 0, 0, 0]));
             if let Source::Threads(workers) = &mut self.source {
-                workers.issue(buffer);
+                workers.issue(nothing);
             }
         }
     }

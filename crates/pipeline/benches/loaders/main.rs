@@ -35,6 +35,9 @@ use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+#[global_allocator]
+static ALLOCATOR: sooner_engine::LargePages = sooner_engine::LargePages;
+
 /// What the command line says.
 struct Arguments {
     row: String,

@@ -87,6 +87,17 @@ pub struct Profile {
     pub idle: f64,
 }
 
+/// Whole batches into a sink.
+pub(crate) struct Batches {
+    pub(crate) side: Side,
+    /// The longest time that two of them were apart.
+    pub(crate) gap: Seconds,
+    /// The most that the budget lets be under way.
+    pub(crate) room: usize,
+    /// What each stage did meanwhile.
+    pub(crate) stages: Vec<StageProfile>,
+}
+
 impl Gauge {
     /// How many measurements `profile` makes.
     pub fn measurements(&self) -> Result<usize, PipelineError> {
@@ -136,7 +147,7 @@ impl Gauge {
     pub fn upstream(&self, cut: &Cut) -> Result<Side, PipelineError> {
         let once = EchoPlan { factor: EchoFactor::Fixed(1.0), buffer: 0 };
         match cut.group {
-            Group::Batches => Ok(self.batches()?.0),
+            Group::Batches => Ok(self.batches()?.side),
             Group::Shared(_) => {
                 let pipeline = self.pipeline(&with_echo(&self.plan, cut.index, once))?;
                 if pipeline.shared().recipe.is_direct() {
@@ -153,24 +164,28 @@ impl Gauge {
         }
     }
 
-    /// Whole batches into a sink, the longest time that two of them were apart, and the most batches that the budget lets
-    /// be under way.
-    pub(crate) fn batches(&self) -> Result<(Side, Seconds, usize), PipelineError> {
+    /// Whole batches into a sink.
+    pub(crate) fn batches(&self) -> Result<Batches, PipelineError> {
         let pipeline = self.pipeline(&without_echo(&self.plan))?;
         let mut stream = pipeline.stream(Position::default());
-        let (mut before, mut gap) = (self.clock.now(), Seconds(0.0));
+        let (mut last, mut gap) = (self.clock.now(), Seconds(0.0));
+        let (mut before, mut began) = (Vec::new(), last);
         let mut side = self.measure(pipeline.depth() + 1, |starts| {
+            if starts {
+                (before, began) = (pipeline.stats(), self.clock.now());
+            }
             let batch = next(&mut stream)?;
             let examples = batch.len() as u64;
             pipeline.recycle(batch);
             let now = self.clock.now();
-            gap = if starts { Seconds(0.0) } else { Seconds(gap.0.max((now - before).0)) };
-            before = now;
+            gap = if starts { Seconds(0.0) } else { Seconds(gap.0.max((now - last).0)) };
+            last = now;
             Ok::<_, PipelineError>(examples)
         })?;
         // One worker at least is busy all that time, and as many as the work has CPU seconds.
         side.workers = Seconds(side.seconds.0.max(side.work.0));
-        Ok((side, gap, pipeline.room()))
+        let stages = since(pipeline.stats(), before, self.clock.now() - began);
+        Ok(Batches { side, gap, room: pipeline.room(), stages })
     }
 
     /// Of examples in memory that are written straight into batches nothing is upstream but their order.
@@ -274,19 +289,7 @@ impl Gauge {
             Ok::<_, E>(examples)
         })?;
         let seconds = self.clock.now() - began;
-        let stages = pipeline.stats().into_iter().zip(before);
-        let stages = stages.map(|((name, now), (_, before))| {
-            let stats = StageStats {
-                items: now.items - before.items,
-                busy: now.busy - before.busy,
-                blocked_in: now.blocked_in - before.blocked_in,
-                blocked_out: now.blocked_out - before.blocked_out,
-                queue_bytes: now.queue_bytes,
-                bytes: Bytes(now.bytes.0 - before.bytes.0),
-            };
-            StageProfile { name, stats, seconds }
-        });
-        let stages = stages.collect();
+        let stages = since(pipeline.stats(), before, seconds);
         // Repeats are not counted: time is an upstream example's.
         let passes = if fresh > 0 { counted as f64 / fresh as f64 } else { 1.0 };
         let of = |seconds: Seconds| Seconds(seconds.0 * passes);
@@ -315,6 +318,26 @@ impl Gauge {
         let (seconds, work) = (each(self.clock.now() - since), each(self.cpu.now() - cpu));
         Ok(Side { seconds, work, workers: Seconds(0.0), examples })
     }
+}
+
+/// What stages did between two looks at them.
+fn since(
+    now: Vec<(&'static str, StageStats)>,
+    before: Vec<(&'static str, StageStats)>,
+    seconds: Seconds,
+) -> Vec<StageProfile> {
+    let of = |((name, now), (_, before)): ((&'static str, StageStats), (&'static str, StageStats))| {
+        let stats = StageStats {
+            items: now.items - before.items,
+            busy: now.busy - before.busy,
+            blocked_in: now.blocked_in - before.blocked_in,
+            blocked_out: now.blocked_out - before.blocked_out,
+            queue_bytes: now.queue_bytes,
+            bytes: Bytes(now.bytes.0 - before.bytes.0),
+        };
+        StageProfile { name, stats, seconds }
+    };
+    now.into_iter().zip(before).map(of).collect()
 }
 
 /// The stream's next batch; streams of all epochs do not end.

@@ -211,6 +211,12 @@ fn threads_are_chosen_by_what_is_measured() {
     near(free.tried[2].together, 0.03);
     // Four batches arrive together, 0.4 s apart, and an update of one takes 0.12 s.
     assert_eq!(free.queue, 4 + 1 + 4, "{free:?}");
+    // Reading is all there is to do, so that all threads are its.
+    let read = free.stages.iter().find(|stage| stage.name == "read").unwrap();
+    near(read.seconds, 0.1);
+    assert!((read.threads - 4.0).abs() < 0.01, "{free:?}");
+    let all: f64 = free.stages.iter().map(|stage| stage.threads).sum();
+    assert!((all - 4.0).abs() < 1e-9, "{free:?}");
     // Budgets are hard: of threads, and of bytes.
     assert_eq!(of(2, "1MiB").threads, 2);
     let tight = of(16, "600");

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::time::Duration;
 use ureq::Agent;
 use ureq::http::Response;
+use ureq::tls::{RootCerts, TlsConfig};
 
 /// Attempts without a byte between them, before the error is given on.
 const ATTEMPTS: u32 = 5;
@@ -33,8 +34,14 @@ pub(super) struct Remote {
 impl Remote {
     /// The file; connected to with the first read.
     pub(super) fn new(address: &str) -> Remote {
+        Remote::trusting(address, RootCerts::WebPki)
+    }
+
+    /// The same with a server that may be vouched for by others than the public authorities.
+    fn trusting(address: &str, roots: RootCerts) -> Remote {
         let config = Agent::config_builder()
             .http_status_as_error(false)
+            .tls_config(TlsConfig::builder().root_certs(roots).build())
             .timeout_connect(Some(SILENCE))
             .timeout_recv_response(Some(SILENCE))
             .timeout_per_read(Some(SILENCE))
@@ -59,7 +66,10 @@ impl Remote {
                 request = request.header("If-Range", tag);
             }
         }
-        let response = request.call().map_err(|error| Failure::Later(io::Error::other(error)))?;
+        let response = request.call().map_err(|error| match distrust(&error) {
+            Some(why) => Failure::Never(io::Error::new(io::ErrorKind::InvalidData, why)),
+            None => Failure::Later(io::Error::other(error)),
+        })?;
         let status = response.status().as_u16();
         let skip = match status {
             206 => 0,
@@ -100,6 +110,17 @@ impl Remote {
         std::thread::sleep(FIRST_WAIT * (1 << (self.failures - 1)));
         Ok(())
     }
+}
+
+/// What is wrong with a server's certificate, where that is why there is no connection: asking again would not help.
+fn distrust(error: &ureq::Error) -> Option<String> {
+    let text = error.to_string();
+    text.contains("certificate").then(|| {
+        format!(
+            "{text}: https is for servers that a public authority vouches for; serve the files by http, or behind a \
+             certificate of such an authority"
+        )
+    })
 }
 
 /// Whether another attempt may help.
@@ -154,8 +175,9 @@ impl Read for Remote {
 
 #[cfg(test)]
 mod tests {
-    use super::super::server::{Server, serve};
+    use super::super::server::{CERTIFICATE, Server, serve, serve_tls};
     use super::*;
+    use ureq::tls::Certificate;
 
     fn data() -> Vec<u8> {
         (0..100_000usize).map(|i| (i * 31 % 251) as u8).collect()
@@ -200,6 +222,23 @@ mod tests {
         let server = serve([("a", data())], |server| server.busy = 100);
         let error = read(&server, "a").unwrap_err();
         assert!(error.contains("503") && error.contains("5 times"), "{error}");
+    }
+
+    #[test]
+    fn https_with_a_certificate_that_is_trusted() {
+        let server = serve_tls([("a", data())], |server| server.break_after = 40_000);
+        let roots = RootCerts::new_with_certs(&[Certificate::from_der(CERTIFICATE)]);
+        let mut all = Vec::new();
+        Remote::trusting(&server.address("a"), roots).read_to_end(&mut all).unwrap();
+        assert!(all == data() && server.requests() == 3, "{} requests", server.requests());
+    }
+
+    #[test]
+    fn a_self_signed_certificate_is_an_error_at_once() {
+        let server = serve_tls([("a", data())], |_| ());
+        let error = read(&server, "a").unwrap_err();
+        assert!(error.contains("certificate: UnknownIssuer") && error.contains("by http"), "{error}");
+        assert_eq!((server.requests(), error.contains("5 times")), (0, false));
     }
 
     #[test]

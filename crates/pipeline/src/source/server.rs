@@ -1,7 +1,9 @@
 //! A file server on the loopback device for tests: one thread, faults to order.
 
+use rustls::pki_types::PrivateKeyDer;
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -20,6 +22,7 @@ pub(crate) struct Faults {
 
 pub(crate) struct Server {
     at: SocketAddr,
+    scheme: &'static str,
     requests: Arc<AtomicUsize>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -30,6 +33,31 @@ pub(crate) fn serve(
     files: impl IntoIterator<Item = (impl Into<String>, Vec<u8>)>,
     change: impl FnOnce(&mut Faults),
 ) -> Server {
+    start(files, change, None)
+}
+
+/// The certificate of `serve_tls`, signed by nobody but itself, for localhost and 127.0.0.1 until 2126.
+pub(crate) const CERTIFICATE: &[u8] = include_bytes!("../../tests/tls/self-signed.der");
+
+/// Serves files by https.
+pub(crate) fn serve_tls(
+    files: impl IntoIterator<Item = (impl Into<String>, Vec<u8>)>,
+    change: impl FnOnce(&mut Faults),
+) -> Server {
+    let key = include_bytes!("../../tests/tls/self-signed.key.der").to_vec();
+    let key = PrivateKeyDer::try_from(key).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let config = config.with_no_client_auth().with_single_cert(vec![CERTIFICATE.into()], key).unwrap();
+    start(files, change, Some(Arc::new(config)))
+}
+
+fn start(
+    files: impl IntoIterator<Item = (impl Into<String>, Vec<u8>)>,
+    change: impl FnOnce(&mut Faults),
+    tls: Option<Arc<ServerConfig>>,
+) -> Server {
+    let scheme = if tls.is_some() { "https" } else { "http" };
     let files: BTreeMap<String, Vec<u8>> =
         files.into_iter().map(|(name, data)| (format!("/{}", name.into()), data)).collect();
     let mut faults = Faults { break_after: usize::MAX, busy: 0, ranges: true };
@@ -44,15 +72,24 @@ pub(crate) fn serve(
                 return;
             }
             // A client that goes away is none of the server's business.
-            let _ = stream.and_then(|stream| answer(stream, &files, &faults, &counted));
+            let _ = stream.and_then(|mut stream| {
+                stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+                stream.set_write_timeout(Some(Duration::from_secs(5)))?;
+                let Some(tls) = &tls else { return answer(&mut stream, &files, &faults, &counted) };
+                let connection = ServerConnection::new(tls.clone()).map_err(std::io::Error::other)?;
+                let mut stream = StreamOwned::new(connection, stream);
+                answer(&mut stream, &files, &faults, &counted)?;
+                stream.conn.send_close_notify();
+                stream.flush()
+            });
         }
     });
-    Server { at, requests, stop, thread: Some(thread) }
+    Server { at, scheme, requests, stop, thread: Some(thread) }
 }
 
 impl Server {
     pub(crate) fn address(&self, name: &str) -> String {
-        format!("http://{}/{name}", self.at)
+        format!("{}://{}/{name}", self.scheme, self.at)
     }
 
     pub(crate) fn requests(&self) -> usize {
@@ -71,17 +108,16 @@ impl Drop for Server {
 }
 
 fn answer(
-    mut stream: TcpStream,
+    stream: &mut (impl Read + Write),
     files: &BTreeMap<String, Vec<u8>>,
     faults: &Faults,
     counted: &AtomicUsize,
 ) -> std::io::Result<()> {
-    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-    stream.set_write_timeout(Some(Duration::from_secs(5)))?;
-    let mut lines = BufReader::new(stream.try_clone()?).lines();
+    // A request has nothing behind its headers, so that no byte is lost with the reader.
+    let mut lines = BufReader::new(&mut *stream).lines();
     let Some(first) = lines.next().transpose()? else { return Ok(()) };
     let mut start = 0;
-    for line in lines {
+    for line in &mut lines {
         let line = line?.to_ascii_lowercase();
         if line.is_empty() {
             break;
@@ -90,6 +126,7 @@ fn answer(
             start = from.trim_end_matches('-').parse().unwrap_or(0);
         }
     }
+    drop(lines);
     let number = counted.fetch_add(1, Ordering::SeqCst);
     if number < faults.busy {
         return write!(stream, "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");

@@ -1,18 +1,24 @@
 //! Text files as windows of bytes, for models that predict the next one.
 
-use crate::PipelineError;
+use crate::{DatasetInfo, Image, PipelineError, Source};
+use sooner_plan::Split;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 /// Windows of the bytes of one or more files. Window i of a file is its bytes from i x stride on; no window reaches over
 /// the end of a file, and what is left there is not read.
+///
+/// As a [`Source`] each window is an example of [1, window, 1] bytes whose label is the byte behind it, one of 256 classes:
+/// what is to be predicted is the example from its second byte on, and the label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TextWindows {
     /// Path, windows in it, and windows in all files before it.
     files: Vec<(PathBuf, u64, u64)>,
     window: usize,
     stride: usize,
+    info: DatasetInfo,
 }
 
 impl TextWindows {
@@ -41,7 +47,16 @@ impl TextWindows {
                 hint: "ask for shorter windows".into(),
             });
         }
-        Ok(TextWindows { files, window, stride })
+        let name = paths[0].as_ref().file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let classes = (0..=u8::MAX).map(|byte| format!("{byte:#04x}")).collect();
+        let info = DatasetInfo { name, split: Split::Train, shape: [1, window, 1], classes };
+        Ok(TextWindows { files, window, stride, info })
+    }
+
+    /// The same as another split; unless told they are for training.
+    pub fn with_split(mut self, split: Split) -> TextWindows {
+        self.info.split = split;
+        self
     }
 
     /// The number of windows.
@@ -89,9 +104,70 @@ impl TextWindows {
     }
 }
 
+impl Source for TextWindows {
+    fn info(&self) -> &DatasetInfo {
+        &self.info
+    }
+
+    fn len(&self) -> usize {
+        usize::try_from(TextWindows::len(self)).unwrap_or(usize::MAX)
+    }
+
+    fn read(&self, index: u64, into: &mut Vec<u8>, _: &AtomicBool) -> Result<(), PipelineError> {
+        TextWindows::read(self, index, into)
+    }
+
+    fn decode(
+        &self,
+        _: u64,
+        bytes: &[u8],
+        _: Option<[usize; 2]>,
+        into: &mut Image,
+    ) -> Result<u32, PipelineError> {
+        let (next, window) = bytes.split_last().expect("read gives a window and a byte");
+        into.shape = self.info.shape;
+        into.pixels.clear();
+        into.pixels.extend_from_slice(window);
+        Ok(u32::from(*next))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Dataset, Pipeline};
+    use sooner_base::{MonotonicClock, Seed};
+    use sooner_plan::{NormalizePlan, PipelinePlan, ShuffleKind, StagePlan};
+    use std::sync::Arc;
+
+    /// Every byte arrives as the number that it is, each window once an epoch, with the byte behind it as its label.
+    #[test]
+    fn windows_are_examples_of_a_pipeline() {
+        let text: Vec<u8> = (0..2000u32).map(|i| (i * 7 % 256) as u8).collect();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), &text).unwrap();
+        let windows = TextWindows::open(&[file.path()], 256, 100).unwrap();
+        let n = Source::len(&windows);
+        let bytes = NormalizePlan { mean: vec![0.0], std: vec![1.0 / 255.0] };
+        let stages =
+            vec![StagePlan::Shuffle(ShuffleKind::Epoch), StagePlan::Normalize(bytes), StagePlan::Batch(4)];
+        let plan = PipelinePlan { threads: 2, ..PipelinePlan::new(stages) };
+        let data = Arc::new(Dataset::streamed(Arc::new(windows)));
+        let pipeline = Pipeline::new(&plan, data, Seed(3), Arc::new(MonotonicClock::start())).unwrap();
+        let mut seen = vec![0; n];
+        for batch in pipeline.epoch(0) {
+            let batch = batch.unwrap();
+            assert_eq!(batch.shape.dims()[1..], [1, 256, 1]);
+            for (k, origin) in batch.origins.iter().enumerate() {
+                let start = 100 * origin.index as usize;
+                let window = batch.features[256 * k..][..256].iter().map(|&x| f64::from(x));
+                assert!(window.eq(text[start..start + 256].iter().map(|&byte| f64::from(byte))));
+                assert_eq!(batch.labels[k], u32::from(text[start + 256]));
+                seen[origin.index as usize] += 1;
+            }
+        }
+        assert_eq!(seen, vec![1; n]);
+    }
 
     fn check(texts: &[&str], window: usize, stride: usize, expect: &[&str]) {
         let folder = tempfile::tempdir().unwrap();
