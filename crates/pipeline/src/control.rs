@@ -129,7 +129,7 @@ impl Control {
     pub(crate) fn now(&self) -> Seconds {
         // Several looks for each example that is read: a lock here would make workers wait for each other.
         let before = self.turns.load(Ordering::Acquire);
-        if before % 2 == 0 {
+        if before.is_multiple_of(2) {
             let now = self.clock.now() - Seconds(f64::from_bits(self.stood.load(Ordering::Acquire)));
             if self.turns.load(Ordering::Acquire) == before {
                 return now;
