@@ -9,7 +9,7 @@ use support::{real_data, run, say};
 type Case = (&'static str, &'static [&'static str], f64);
 
 const CIFAR10: [Case; 9] = [
-    ("cifar10-resnet32", &["model.channels=[8,16,32]", "schedule.learning_rate=0.05"], 2.27),
+    ("cifar10-resnet32", &["model.channels=[8,16,32]", "schedule.learning_rate=0.05"], 2.15),
     (
         "cifar10-vgg11",
         &["model.channels=[16,16,32,32,64,64,64,64]", "model.hidden=[64,64]", "model.dropout=0.1"],

@@ -23,6 +23,9 @@ const EXAMPLES: usize = 2048;
 const BATCH: usize = 64;
 const EPOCHS: usize = 16;
 
+/// Signal or noise of a pair.
+type Part = fn(&NoisePair) -> f64;
+
 /// `sooner train` on the first examples of MNIST.
 fn train(folder: &Path, data: &Path, out: &str, more: &[&str]) -> Value {
     let (data, examples, batch) = (
@@ -137,7 +140,7 @@ fn the_noise_scale_that_mnist_runs_log_is_that_of_its_examples() {
     let mut average = NoiseScale::new(0.99);
     pairs.iter().for_each(|pair| average.push(*pair));
     let average = average.pair().expect("estimates");
-    let parts: [(&str, fn(&NoisePair) -> f64); 2] = [("signal", |p| p.signal), ("noise", |p| p.noise)];
+    let parts: [(&str, Part); 2] = [("signal", |p| p.signal), ("noise", |p| p.noise)];
     for (name, part) in parts {
         let logged = told[name].as_f64().expect("a number");
         assert!((logged / part(&average) - 1.0).abs() < 1e-6, "{name}: {logged} logged, {average:?}");
