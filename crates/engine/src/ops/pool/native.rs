@@ -1,9 +1,12 @@
 //! Pooling in vectors over channels; one task takes some images.
 
 use crate::Window;
-use crate::native::{Context, LANES, PART, add_columns, load, multiversion, store};
+use crate::native::{Context, PART, add_columns, multiversion};
 use sooner_base::Shape;
 use std::ops::Range;
+
+/// Channels whose largest values are kept at a time.
+const CHANNELS: usize = 64;
 
 /// The sizes of a pooling: input `[N, H, W, C]`, output `[N, H', W', C]`.
 #[derive(Debug, Clone, PartialEq)]
@@ -97,15 +100,18 @@ multiversion! {
     fn max_images(p: &Pooling, x: &[f32], y: &mut [f32]) {
         for (x, y) in x.chunks_exact(p.input_len()).zip(y.chunks_exact_mut(p.output_len())) {
             for (at, rows, columns) in p.windows() {
-                for c in (0..p.channels).step_by(LANES) {
-                    let mut best = [f32::NEG_INFINITY; LANES];
-                    for h in rows.clone() {
-                        for w in columns.clone() {
-                            let at = (h * p.input[1] + w) * p.channels;
-                            larger(&load(&x[at + c..at + p.channels]), &mut best);
+                let y = &mut y[at..at + p.channels];
+                let mut first = true;
+                for h in rows {
+                    for w in columns.clone() {
+                        let x = &x[(h * p.input[1] + w) * p.channels..][..p.channels];
+                        if first {
+                            y.copy_from_slice(x);
+                        } else {
+                            larger(x, y);
                         }
+                        first = false;
                     }
-                    store(best, &mut y[at + c..at + p.channels]);
                 }
             }
         }
@@ -113,29 +119,25 @@ multiversion! {
 
     fn max_grad_images(p: &Pooling, operands: [&[f32]; 2], dx: &mut [f32]) {
         let [x, dy] = operands;
+        dx.fill(0.0);
         let images = x.chunks_exact(p.input_len()).zip(dx.chunks_exact_mut(p.input_len()));
         for ((x, dx), dy) in images.zip(dy.chunks_exact(p.output_len())) {
-            // One image at a time, so that the cache still holds its zeros when windows add to them.
-            dx.fill(0.0);
             for (at, rows, columns) in p.windows() {
-                for c in (0..p.channels).step_by(LANES) {
-                    let place = |h: usize, w: usize| {
-                        let at = (h * p.input[1] + w) * p.channels;
-                        at + c..at + p.channels
-                    };
-                    let mut best = [f32::NEG_INFINITY; LANES];
+                for c in (0..p.channels).step_by(CHANNELS) {
+                    let count = CHANNELS.min(p.channels - c);
+                    let at_x = |h: usize, w: usize| (h * p.input[1] + w) * p.channels + c;
+                    let mut best = [f32::NEG_INFINITY; CHANNELS];
                     for h in rows.clone() {
                         for w in columns.clone() {
-                            larger(&load(&x[place(h, w)]), &mut best);
+                            larger(&x[at_x(h, w)..][..count], &mut best[..count]);
                         }
                     }
-                    let mut rest = load(&dy[at + c..at + p.channels]);
+                    let mut rest = [0f32; CHANNELS];
+                    rest[..count].copy_from_slice(&dy[at + c..][..count]);
                     for h in rows.clone() {
                         for w in columns.clone() {
-                            let dx = &mut dx[place(h, w)];
-                            let mut sum = load(dx);
-                            send(&load(&x[place(h, w)]), &best, &mut rest, &mut sum);
-                            store(sum, dx);
+                            let (x, dx) = (&x[at_x(h, w)..][..count], &mut dx[at_x(h, w)..][..count]);
+                            send(x, &best[..count], &mut rest[..count], dx);
                         }
                     }
                 }
@@ -183,21 +185,21 @@ multiversion! {
 
 /// The larger of each two, NaN if either is.
 #[inline(always)]
-fn larger(x: &[f32; LANES], best: &mut [f32; LANES]) {
-    for i in 0..LANES {
+fn larger(x: &[f32], best: &mut [f32]) {
+    for (best, &x) in best.iter_mut().zip(x) {
         // Not `x > best`: a NaN on either side must win.
-        best[i] = if (x[i] <= best[i]) | best[i].is_nan() { best[i] } else { x[i] };
+        *best = if (x <= *best) | best.is_nan() { *best } else { x };
     }
 }
 
 /// Adds to dx what is left of a window's dy where x is the window's best, and leaves nothing of it: so the first of
 /// equals gets it. Where the best is NaN, the first of all.
 #[inline(always)]
-fn send(x: &[f32; LANES], best: &[f32; LANES], rest: &mut [f32; LANES], dx: &mut [f32; LANES]) {
-    for i in 0..LANES {
-        let beaten = x[i] < best[i];
-        dx[i] += if beaten { 0.0 } else { rest[i] };
-        rest[i] = if beaten { rest[i] } else { 0.0 };
+fn send(x: &[f32], best: &[f32], rest: &mut [f32], dx: &mut [f32]) {
+    for (((dx, rest), &x), &best) in dx.iter_mut().zip(rest).zip(x).zip(best) {
+        let beaten = x < best;
+        *dx += if beaten { 0.0 } else { *rest };
+        *rest = if beaten { *rest } else { 0.0 };
     }
 }
 
