@@ -69,16 +69,20 @@ impl Plan {
             }
             EvaluatePlan::Epoch => Rule::Every(self.updates_per_epoch(facts.train_examples).0),
             EvaluatePlan::Updates(every) => Rule::Every(every.max(1)),
-            EvaluatePlan::Geometric => Rule::Listed(geometric(total)),
+            EvaluatePlan::Geometric => Rule::Listed(growing(1, 1.03, total)),
+            EvaluatePlan::Growing { by, from } => {
+                Rule::Listed(growing(((total as f64 * from).ceil() as u64).max(1), by, total))
+            }
         };
         EvaluationPoints { rule, total }
     }
 }
 
-/// Numbers from 1 up to the total that grow by 3 %, and by at least 1.
-fn geometric(total: u64) -> Vec<u64> {
-    let grow = |n: &u64| Some((n + 1).max((u128::from(*n) * 103 / 100) as u64));
-    std::iter::successors(Some(1), grow).take_while(|n| *n <= total).collect()
+/// Numbers up to the total that grow by a factor, and by at least 1.
+fn growing(first: u64, by: f64, total: u64) -> Vec<u64> {
+    // What lies within rounding of a whole number is that number.
+    let grow = |n: &u64| Some((n + 1).max((*n as f64 * by + 1e-6) as u64));
+    std::iter::successors(Some(first), grow).take_while(|n| *n <= total).collect()
 }
 
 /// The fewest updates between evaluations of so many examples such that they cost at most 15 % of the run's FLOPs,
@@ -134,6 +138,10 @@ mod tests {
         let geometric = points(EvaluatePlan::Geometric, 1.0, 1, &facts(80, 10));
         assert_eq!(geometric[..34], (1..=34).collect::<Vec<u64>>());
         assert_eq!(geometric[64..], [65, 66, 67, 69, 71, 73, 75, 77, 79, 80]);
+        let growing = |by, from| points(EvaluatePlan::Growing { by, from }, 1.0, 1, &facts(80, 10));
+        assert_eq!(growing(1.25, 0.25), [20, 25, 31, 38, 47, 58, 72, 80]);
+        assert_eq!(growing(2.0, 1.0), [80]);
+        assert_eq!(growing(1.01, 1e-9)[..5], [1, 2, 3, 4, 5]);
     }
 
     #[test]

@@ -150,8 +150,15 @@ pub enum EvaluatePlan {
     Epoch,
     /// After every so many updates.
     Updates(u64),
-    /// At updates that grow by 3 %, from the first on: the resolution a study of updates-to-target needs.
+    /// At updates that grow by 3 %, from the first on: the finest resolution a study of updates-to-target needs.
     Geometric,
+    /// At updates that grow by a factor, from a share of the run on: where that resolution would cost more than the updates.
+    Growing {
+        /// From one evaluation to the next, above 1.
+        by: f64,
+        /// The first one's updates over those of the whole run, above 0 and at most 1.
+        from: f64,
+    },
 }
 
 /// When a run has diverged: by the loss of an update's batch, or that of an evaluation.

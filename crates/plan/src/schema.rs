@@ -242,7 +242,13 @@ const RUN: Form = Form::Table(&[
     need("epochs", Form::Number),
     may("target", Form::Text),
     may("stop", Form::Word(&["target", "end"])),
-    may("evaluate", Form::WordOr(&["auto", "epoch", "geometric"], &[may("updates", Form::Whole)])),
+    may(
+        "evaluate",
+        Form::WordOr(
+            &["auto", "epoch", "geometric"],
+            &[may("updates", Form::Whole), may("growing", GROWING)],
+        ),
+    ),
     may("views", Form::Word(&["one", "flips", "flips-shifts"])),
     may("guard", Form::WordOr(&["finite", "off"], &[may("loss", Form::Number)])),
     may("init", INIT),
@@ -254,6 +260,8 @@ const RUN: Form = Form::Table(&[
     may("accumulate", Form::Whole),
     may("noise_scale", Form::Whole),
 ]);
+
+const GROWING: Form = Form::Table(&[need("by", Form::Number), need("from", Form::Number)]);
 
 const INITIAL: Form = Form::Table(&[
     need("parameters", Form::Word(MATCHES)),

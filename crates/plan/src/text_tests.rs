@@ -182,10 +182,10 @@ fn what_is_wrong_in_a_file_is_shown_there() {
             line 40, column 12, `run.evaluate`: unknown word: expected auto, epoch or geometric, found "atuo"
             hint: did you mean "auto"?
         "evaluate = { update = 3 }"
-            line 40, column 14, `run.evaluate.update`: unknown key: expected updates, found `update`
+            line 40, column 14, `run.evaluate.update`: unknown key: expected updates or growing, found `update`
             hint: did you mean `updates`?
         "evaluate = 3"
-            line 40, column 12, `run.evaluate`: value of the wrong form: expected auto, epoch or geometric, or a table with one key, updates, found 3
+            line 40, column 12, `run.evaluate`: value of the wrong form: expected auto, epoch or geometric, or a table with one key, updates or growing, found 3
         ""
             line 1, column 1, top level: key is missing: expected a key `name`, found none
     "#]].assert_eq(&all);
@@ -321,8 +321,13 @@ fn full_plans() -> Vec<Plan> {
             horizon: Some(2.0),
         },
     ];
-    let evaluations =
-        [EvaluatePlan::Auto, EvaluatePlan::Epoch, EvaluatePlan::Updates(7), EvaluatePlan::Geometric];
+    let evaluations = [
+        EvaluatePlan::Auto,
+        EvaluatePlan::Epoch,
+        EvaluatePlan::Updates(7),
+        EvaluatePlan::Geometric,
+        EvaluatePlan::Growing { by: 1.25, from: 0.1 },
+    ];
     let kinds = [
         DataKind::Shapes,
         DataKind::Mnist,

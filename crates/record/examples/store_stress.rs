@@ -1,7 +1,7 @@
 //! Thirty-two worker processes and a reading one on a single study for a given time, ten minutes unless said otherwise:
 //! no error, no trial twice, no trial half seen. Now and then a worker is killed; what it ran is leased again.
 //!
-//! cargo run --release -p sooner-record --example store_stress -- [SECONDS] [WORKERS]
+//! cargo run --release -p sooner-record --example store_stress -- [--minutes M] [--workers N]
 
 use sooner_record::{
     Ask, Hold, Outcome, SqliteStore, Store, StoredStudy, StudyPoint, TrialEvaluation, TrialState, Values,
@@ -20,8 +20,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         Some("work") => work(Path::new(&words[1]), words[2].parse()?),
         Some("read") => read(Path::new(&words[1]), words[2].parse()?),
         _ => {
-            let number = |i: usize, default: u64| words.get(i).map_or(Ok(default), |w| w.parse());
-            watch(number(0, 600)?, number(1, 32)?)
+            let (mut minutes, mut workers) = (10.0, 32);
+            for pair in words.chunks(2) {
+                match pair {
+                    [name, value] if name == "--minutes" => minutes = value.parse::<f64>()?,
+                    [name, value] if name == "--workers" => workers = value.parse()?,
+                    _ => return Err(format!("expected --minutes M or --workers N, found {pair:?}").into()),
+                }
+            }
+            watch((60.0 * minutes) as u64, workers)
         }
     }
 }

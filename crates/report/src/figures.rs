@@ -3,10 +3,7 @@
 use crate::chart::{Axis, AxisScale, Chart, Datum, GREY, Series, Shape};
 use crate::html::number;
 use crate::view::{CONFIDENCE, LineView, PointView, StudyView};
-use sooner_study::definition::AxisValue;
-use sooner_study::{
-    Budget, Measure, RateRule, Status, Target, best_rates, best_within, fresh_ratio, to_target,
-};
+use sooner_study::{Budget, Measure, RateRule, Status, Target, best_rates, best_within, to_target};
 use std::fmt::Write;
 
 /// A figure of a page.
@@ -64,7 +61,7 @@ pub(crate) fn figures(view: &StudyView) -> Vec<Figure> {
         figures.push(within_budgets(view));
         figures.extend(compute(view));
     }
-    figures.extend(echo(view));
+    figures.extend(crate::echo::echo(view));
     figures
 }
 
@@ -396,107 +393,4 @@ fn compute(view: &StudyView) -> Option<Figure> {
         drawn: Vec::new(),
         csv: csv(&["line", "batch", "examples", "best"], &rows),
     })
-}
-
-/// F(e), fresh examples with echo over those without (Figure 1 and 5 of the paper on data echoing).
-fn echo(view: &StudyView) -> Option<Figure> {
-    let factor = |p: &PointView| p.plan.value("echo").and_then(AxisValue::number);
-    let rest = |p: &PointView| {
-        let parts: Vec<String> =
-            p.plan.axes.iter().filter(|(n, _)| n != "echo").map(|(n, v)| format!("{n} {v}")).collect();
-        parts.join(", ")
-    };
-    let points: Vec<&PointView> = view.points().filter(|p| factor(p).is_some()).collect();
-    let mut labels: Vec<String> = Vec::new();
-    for p in &points {
-        if !labels.contains(&rest(p)) {
-            labels.push(rest(p));
-        }
-    }
-    let mut factors: Vec<f64> = points.iter().filter_map(|p| factor(p)).collect();
-    factors.sort_by(f64::total_cmp);
-    factors.dedup();
-    let mut chart = Chart {
-        title: "F(e): fresh examples with echo over those without".into(),
-        x: Axis { ticks: factors.clone(), ..Axis::new("echo factor e", AxisScale::Log) },
-        y: Axis::new("F(e)", AxisScale::Log),
-        series: Vec::new(),
-        size: WIDE,
-    };
-    let mut rows = Vec::new();
-    for (color, label) in labels.iter().enumerate() {
-        let amounts = |p: &PointView| {
-            to_target(&p.trials, &view.target, Measure::FreshExamples).ok().map(|t| t.amounts)
-        };
-        let Some(plain) = points.iter().find(|p| rest(p) == *label && factor(p) == Some(1.0)) else {
-            continue;
-        };
-        let Some(fresh) = amounts(plain) else { continue };
-        let mut data = Vec::new();
-        for p in points.iter().filter(|p| rest(p) == *label) {
-            let (Some(e), Some(echoed)) = (factor(p), amounts(p)) else { continue };
-            if e == 1.0 {
-                data.push(Datum::new(1.0, 1.0));
-                continue;
-            }
-            let Ok(ratio) = fresh_ratio(&echoed, &fresh, &view.bootstrap) else { continue };
-            let title = format!(
-                "{label}, e = {}: F = {} ({} to {})",
-                number(e),
-                number(ratio.value),
-                number(ratio.interval.low),
-                number(ratio.interval.high)
-            );
-            data.push(Datum {
-                x: e,
-                y: ratio.value,
-                range: Some((ratio.interval.low, ratio.interval.high)),
-                title,
-            });
-            let numbers = [
-                e,
-                ratio.value,
-                ratio.interval.low,
-                ratio.interval.high,
-                ratio.extremes.low,
-                ratio.extremes.high,
-            ];
-            let mut row = vec![label.clone()];
-            row.extend(numbers.map(|v| v.to_string()));
-            rows.push(row);
-        }
-        let named = if label.is_empty() { view.name.clone() } else { label.clone() };
-        chart.series.push(series(&named, color, Shape::LineDots, data));
-    }
-    if rows.is_empty() {
-        return None;
-    }
-    let ideal = factors.iter().map(|e| Datum::new(*e, 1.0 / e)).collect();
-    let useless = factors.iter().map(|e| Datum::new(*e, 1.0)).collect();
-    chart.series.push(series("repeats as good as fresh, 1/e", GREY, Shape::Dashed, ideal));
-    chart.series.push(series("repeats worthless", GREY, Shape::Line, useless));
-    Some(Figure {
-        key: "echo".into(),
-        heading: "What repeats are worth".into(),
-        note: format!(
-            "F(e) of the best trials, with the middle {:.0} % over resampled searches of both sides (n = {} resamples); the \
-             file also has their least and greatest. Below 1 echo saves fresh examples.",
-            100.0 * CONFIDENCE,
-            view.bootstrap.resamples
-        ),
-        charts: vec![chart],
-        drawn: Vec::new(),
-        csv: csv(&["line", "echo", "f", "low", "high", "least", "greatest"], &rows),
-    })
-}
-
-/// F(e) of the best trials for each line of points that differ in the echo factor alone, as drawn by the echo figure.
-pub(crate) fn echo_ratios(view: &StudyView) -> Vec<(String, Vec<(f64, f64)>)> {
-    let Some(figure) = echo(view) else { return Vec::new() };
-    let lines = figure.charts.into_iter().flat_map(|chart| chart.series);
-    let measured = lines.filter(|s| s.shape == Shape::LineDots);
-    measured
-        .map(|s| (s.name, s.data.iter().filter(|d| d.x > 1.0).map(|d| (d.x, d.y)).collect::<Vec<_>>()))
-        .filter(|(_, factors)| !factors.is_empty())
-        .collect()
 }

@@ -6,8 +6,10 @@ mod trials;
 mod view;
 
 mod chart;
+mod echo;
 mod figures;
 mod regions;
+mod repeats;
 mod tables;
 
 mod html;
@@ -17,6 +19,7 @@ mod runs;
 
 pub use lanes::{LanePair, lanes_picture};
 pub use page::{Asset, Page, study_page};
+pub use repeats::{NOISE_SCALE, RepeatsView};
 pub use runs::run_page;
 pub use trials::study_trials;
 pub use view::{LineView, PointView, StudyView};

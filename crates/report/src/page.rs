@@ -2,8 +2,8 @@
 
 use crate::figures::{Figure, figures};
 use crate::html::{document, escape};
-use crate::tables;
 use crate::view::StudyView;
+use crate::{echo, repeats, tables};
 
 /// A file beside a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,8 +72,12 @@ pub fn study_page(view: &StudyView) -> Page {
     }
     body.push_str("<h2 id=\"points\">All points</h2>\n");
     body.push_str(&tables::points(view));
+    body.push_str(&repeats::over_seeds(view));
+    body.push_str(&repeats::noise_scales(view));
     assets.extend(render(rest, &mut body));
-    body.push_str(&tables::echo_times(view));
+    body.push_str(&echo::echo_worth(view));
+    body.push_str(&echo::echo_times(view));
+    body.push_str(&repeats::final_quality(view));
     Page { html: document(&view.name, &body), assets }
 }
 

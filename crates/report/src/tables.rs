@@ -1,16 +1,15 @@
 //! Tables of a study's page.
 
-use crate::figures::echo_ratios;
 use crate::html::{escape, number};
 use crate::view::{CONFIDENCE, LineView, StudyView};
-use sooner_study::{Advice, Interval, batch_advice, regimes, time_map};
+use sooner_study::{Advice, BatchAdvice, Interval, batch_advice, regimes};
 
 /// Excess over perfect scaling, or over the fewest updates, that ends a regime.
 const TOLERANCE: f64 = 0.2;
 
-fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     // A last column of words reads from the left.
-    let words = matches!(head.last(), Some(&"advice" | &"its metaparameters"));
+    let words = matches!(head.last(), Some(&"advice" | &"verdict" | &"its metaparameters"));
     let class = if words { " class=\"words\"" } else { "" };
     let cells = |tag: &str, row: &[String]| -> String {
         row.iter().map(|c| format!("<{tag}>{}</{tag}>", escape(c))).collect()
@@ -23,7 +22,7 @@ fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     )
 }
 
-fn range(interval: Interval) -> String {
+pub(crate) fn range(interval: Interval) -> String {
     format!("{} to {}", number(interval.low), number(interval.high))
 }
 
@@ -111,16 +110,11 @@ pub(crate) fn advice(view: &StudyView) -> String {
         for p in &line.points {
             let Some(batch) = p.batch() else { continue };
             let told = batch_advice(batch, fit.critical_batch, intervals.critical_batch);
-            let words = match told.advice {
-                Advice::GrowBatch => "below the critical size: grow the batch",
-                Advice::Echo => "above the critical size: echo may pay, a larger batch hardly",
-                Advice::Neither => "within the interval of the critical size: neither is sure to pay",
-            };
             rows.push(vec![
                 p.plan.label(),
                 format!("{} times", number(told.share)),
                 range(told.range),
-                words.to_string(),
+                advice_words(&told),
             ]);
         }
     }
@@ -131,32 +125,26 @@ pub(crate) fn advice(view: &StudyView) -> String {
     }
 }
 
-/// How many downstream passes fit into the time of one upstream item, for the map of times.
-const RATIOS: [f64; 6] = [0.5, 1.0, 1.5, 2.0, 4.0, 8.0];
-
-/// Time to the target with echo over that without, for each line of points: below 1 echo pays.
-pub(crate) fn echo_times(view: &StudyView) -> String {
-    let mut rows = Vec::new();
-    for (label, factors) in echo_ratios(view) {
-        let map = time_map(&factors, &RATIOS);
-        rows.extend(factors.iter().zip(map).map(|((e, f), times)| {
-            let mut row = vec![label.clone(), number(*e), number(*f)];
-            row.extend(times.into_iter().map(number));
-            row
-        }));
+/// The advice as a sentence, with how far the batch is from the critical size and the interval of that.
+fn advice_words(told: &BatchAdvice) -> String {
+    let times = |share: f64, range: Interval, side: &str| {
+        format!(
+            "this batch is {} ({} to {}) times {side} the critical size",
+            number(share),
+            number(range.low),
+            number(range.high)
+        )
+    };
+    // Below it, how many times smaller: the interval turns over.
+    let below = || {
+        times(1.0 / told.share, Interval { low: 1.0 / told.range.high, high: 1.0 / told.range.low }, "below")
+    };
+    let place = if told.share < 1.0 { below() } else { times(told.share, told.range, "above") };
+    match told.advice {
+        Advice::GrowBatch => format!("{place}: grow the batch"),
+        Advice::Echo => format!("{place}: echo, a larger batch hardly pays"),
+        Advice::Neither => format!("{place}, not surely on either side of it: neither"),
     }
-    if rows.is_empty() {
-        return String::new();
-    }
-    let ratios: Vec<String> = RATIOS.iter().map(|r| format!("R = {}", number(*r))).collect();
-    let mut head = vec!["line", "e", "F(e)"];
-    head.extend(ratios.iter().map(String::as_str));
-    format!(
-        "<h2 id=\"times\">Time with echo over time without</h2>\n<p class=\"note\">F(e) max(R, e) / max(R, 1), for stages with \
-         processors of their own; R is the time of one upstream item over that of one downstream pass. Below 1 echo \
-         pays.</p>\n{}",
-        table(&head, &rows)
-    )
 }
 
 /// Best trials at the edge of their space: results that a wider search may change.

@@ -1,5 +1,6 @@
 //! What a study's page shows, computed from its definition and trials.
 
+use crate::repeats::RepeatsView;
 use crate::trials::study_trials;
 use sooner_base::Seed;
 use sooner_record::{StoredTrial, TrialState};
@@ -28,6 +29,10 @@ pub struct PointView {
     pub updates: ToTarget,
     /// The middle of the best of resampled trials, in updates; infinite above if some never reach.
     pub interval: Option<Interval>,
+    /// Runs of the best trial with other seeds, where there are any.
+    pub repeats: Option<RepeatsView>,
+    /// Their trials.
+    pub(crate) repeated: Vec<Trial>,
     /// Trials that came to no result.
     pub failed: usize,
     /// Trials that are running.
@@ -40,6 +45,10 @@ impl PointView {
     /// Examples in a batch, where that is an axis.
     pub fn batch(&self) -> Option<f64> {
         self.plan.value("batch").and_then(AxisValue::number)
+    }
+
+    fn best(&self) -> Option<u64> {
+        self.updates.best.map(|b| b.trial)
     }
 
     /// The metaparameters of the best trial.
@@ -81,6 +90,8 @@ pub struct StudyView {
     pub target: Target,
     /// Feasible trials each point gets.
     pub wanted: u64,
+    /// Whether runs over seeds went on after they met the target.
+    pub to_the_end: bool,
     /// The points, by what they share beside the batch size.
     pub lines: Vec<LineView>,
     /// Decides resamples.
@@ -97,9 +108,17 @@ impl StudyView {
         let target = plan.target()?;
         let bootstrap = Bootstrap { seed: Seed(plan.seed.0), resamples: 1000, confidence: CONFIDENCE };
         let mut lines: Vec<LineView> = Vec::new();
-        for (id, point) in points {
+        for (id, point) in points.iter().filter(|(_, p)| p.confirms.is_none()) {
             let label = line_label(point);
-            let view = point_view(*id, point, trials, (&target, &bootstrap))?;
+            let mut view = point_view(*id, point, trials, (&target, &bootstrap))?;
+            let repeats =
+                |p: &PointPlan| p.axes == point.axes && p.confirms.as_ref().map(|c| c.trial) == view.best();
+            // What was repeated before a better trial was found says nothing of that one.
+            if let Some((id, plan_of)) = points.iter().find(|(_, p)| p.confirms.is_some() && repeats(p)) {
+                let trial = view.best().expect("it is the best one that is repeated");
+                view.repeated = study_trials(trials, *id);
+                view.repeats = Some(RepeatsView::new(trial, &view.repeated, plan.wanted(plan_of).0, &target));
+            }
             match lines.iter_mut().find(|line| line.label == label) {
                 Some(line) => line.points.push(view),
                 None => lines.push(LineView { label, points: vec![view], fit: None }),
@@ -121,7 +140,7 @@ impl StudyView {
         let workload = match (&plan.workload, &plan.exec) {
             (Some(name), _) => name.clone(),
             (None, Some(exec)) => exec.command.join(" "),
-            (None, None) => String::new(),
+            (None, None) => "several workloads".into(),
         };
         Ok(StudyView {
             name: plan.name.clone(),
@@ -129,6 +148,7 @@ impl StudyView {
             workload,
             target,
             wanted: plan.trials,
+            to_the_end: plan.confirm.as_ref().is_some_and(|c| c.to_the_end),
             lines,
             bootstrap,
         })
@@ -177,6 +197,8 @@ fn point_view(
         trials,
         updates,
         interval,
+        repeats: None,
+        repeated: Vec::new(),
         failed: count(TrialState::Failed),
         running: count(TrialState::Running),
         edges: Vec::new(),

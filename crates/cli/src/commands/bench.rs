@@ -120,7 +120,7 @@ fn measure(plan: &Plan) -> anyhow::Result<Report> {
 }
 
 /// A batch of noise: time does not depend on values, as long as they are ordinary numbers.
-fn made_up(examples: usize, [h, w, c]: [usize; 3], classes: usize) -> Batch {
+pub(crate) fn made_up(examples: usize, [h, w, c]: [usize; 3], classes: usize) -> Batch {
     let mut rng = Seed(0).key(Purpose::Synthesis, 0).at(0, 0, 0);
     Batch {
         features: (0..examples * h * w * c).map(|_| rng.range(-1.0, 1.0)).collect(),

@@ -55,6 +55,9 @@ pub(crate) struct RunArgs {
     /// From now on, this many feasible trials at each point
     #[arg(long, value_name = "N")]
     pub(crate) trials: Option<u64>,
+    /// From now on, run each point's best trial again with this many other seeds once its search is done; 0 for none
+    #[arg(long, value_name = "N")]
+    pub(crate) confirm: Option<u64>,
     /// Where the best trial lies near an edge of its space, extend that edge and go on
     #[arg(long)]
     pub(crate) widen: bool,

@@ -1,15 +1,11 @@
 //! `sooner study new`: a study's folder, and what its trials will cost.
 
 use super::args::NewArgs;
+use super::cost::{Cost, PointCost, cost};
 use super::folder::Folder;
-use super::native::trial_plan;
 use super::presets::{PRESETS, preset};
-use crate::machine::{self, Engine};
-use crate::progress::duration;
 use anyhow::Context;
-use serde_json::json;
-use sooner_base::MonotonicClock;
-use sooner_models::Model;
+use serde_json::{Value, json};
 use sooner_study::definition::StudyPlan;
 use std::path::Path;
 use std::process::ExitCode;
@@ -36,11 +32,12 @@ pub(crate) fn run(args: &NewArgs) -> anyhow::Result<ExitCode> {
     };
     let trials = folder.points.len() as u64 * folder.plan.trials;
     if args.json {
-        let hours = cost.map(|c| c.core_seconds / 3600.0);
+        let hours = cost.as_ref().map(Cost::core_hours);
+        let points = cost.map(|c| c.points.iter().map(PointCost::json).collect::<Vec<Value>>());
         println!(
             "{}",
             json!({ "study": path.display().to_string(), "points": folder.points.len(), "trials": trials,
-                "most_core_hours": hours })
+                "most_core_hours": hours, "costs": points })
         );
         return Ok(ExitCode::SUCCESS);
     }
@@ -51,13 +48,7 @@ pub(crate) fn run(args: &NewArgs) -> anyhow::Result<ExitCode> {
         folder.plan.target
     );
     if let Some(cost) = cost {
-        println!(
-            "at most {} of one core at {:.0} % of its {:.0} GFLOP/s, evaluations not counted; trials that reach the \
-             target or diverge end sooner, those that diverge are run beside",
-            duration(cost.core_seconds),
-            100.0 * SHARE,
-            cost.peak_gflops
-        );
+        tell(&cost);
     }
     println!("run it with: sooner study run {}", path.display());
     Ok(ExitCode::SUCCESS)
@@ -76,31 +67,27 @@ fn list(json: bool) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-struct Cost {
-    core_seconds: f64,
-    peak_gflops: f64,
-}
-
-/// The share of the peak that small networks reach here, for an estimate of order; a run says what it was.
-const SHARE: f64 = 0.4;
-
-/// What all trials cost if each used its whole budget; none of commands. Finds out whether every point's plan is
-/// possible at all, before anything is made.
-fn cost(plan: &StudyPlan) -> anyhow::Result<Option<Cost>> {
-    if plan.exec.is_some() {
-        return Ok(None);
+fn tell(cost: &Cost) {
+    let width = cost.points.iter().map(|p| p.label.len()).max().unwrap_or(5).max(5);
+    println!(
+        "{:width$}  {:>6} {:>9} {:>9} {:>12} {:>9} {:>11}",
+        "point", "trials", "updates", "ms each", "evaluations", "s each", "core-hours"
+    );
+    for p in &cost.points {
+        println!(
+            "{:width$}  {:>6} {:>9} {:>9.2} {:>12} {:>9.2} {:>11.2}",
+            p.label,
+            p.trials,
+            p.updates,
+            1e3 * p.seconds_per_update,
+            p.evaluations,
+            p.seconds_per_evaluation,
+            p.core_hours()
+        );
     }
-    let mut flops = 0.0;
-    for (id, point) in plan.points()?.iter().enumerate() {
-        let values = plan.draw(point, 0).context("the sequence has no first trial")?;
-        let typed = trial_plan(plan, point, &values, plan.trial_seed(id as u64, 0).0)
-            .with_context(|| point.label())?;
-        let facts = typed.data.expected_facts();
-        let resolved = typed.resolve(&facts, machine::cores()).with_context(|| point.label())?;
-        let model = Model::new(&resolved.model, resolved.pipeline.image_shape(facts.image), facts.classes)?;
-        let examples = resolved.total_examples(facts.train_examples).0 as f64;
-        flops += plan.trials as f64 * examples * model.flops_per_example()? as f64;
-    }
-    let peak_gflops = Engine::new(1).measure_peak(&MonotonicClock::start()).gflops;
-    Ok(Some(Cost { core_seconds: flops / (SHARE * peak_gflops * 1e9), peak_gflops }))
+    println!(
+        "at most {:.1} core-hours, by updates made just now on this machine; trials that reach the target, diverge or cannot \
+         be the best any more end sooner, those that diverge are run beside",
+        cost.core_hours()
+    );
 }

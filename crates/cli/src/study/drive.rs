@@ -10,9 +10,9 @@ use crate::machine;
 use crate::machine::unix_seconds;
 use crate::settle;
 use anyhow::Context;
-use sooner_record::{Ask, Hold, SqliteStore, Store, StoredTrial, TrialState};
+use sooner_record::{Ask, Hold, SqliteStore, Store, TrialState};
 use sooner_report::study_trials;
-use sooner_study::definition::{PointPlan, StudyPlan};
+use sooner_study::definition::{ConfirmPlan, Confirms, PointPlan, StudyPlan};
 use sooner_study::{Measure, to_target};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -32,6 +32,13 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let mut folder = Folder::open(&args.study)?;
     if let Some(trials) = args.trials {
         folder.plan.trials = trials;
+    }
+    if let Some(runs) = args.confirm {
+        let before = folder.plan.confirm.take();
+        let (to_the_end, set) = before.map_or_else(Default::default, |c| (c.to_the_end, c.set));
+        folder.plan.confirm = (runs > 0).then_some(ConfirmPlan { runs, to_the_end, set });
+    }
+    if args.trials.is_some() || args.confirm.is_some() {
         folder.save()?;
     }
     let stop = interrupts()?;
@@ -43,10 +50,11 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         if stop.load(Ordering::Relaxed) {
             break if deadline.is_some_and(|d| Instant::now() >= d) { 3 } else { 130 };
         }
-        if !args.widen || widenings == MOST_WIDENINGS || !widen(&mut folder)? {
+        if args.widen && widenings < MOST_WIDENINGS && widen(&mut folder)? {
+            widenings += 1;
+        } else if !confirm(&mut folder)? {
             break 0;
         }
-        widenings += 1;
     };
     status::print(&mut folder, args.json, Some(ran.into_inner()))?;
     Ok(ExitCode::from(code))
@@ -66,12 +74,14 @@ fn run_out(
     for worker in workers.into_iter().filter(|w| is_gone(w)) {
         folder.store.release(worker)?;
     }
-    if is_finished(folder, &before) {
+    if folder.points.iter().all(|(id, _)| folder.is_done(*id, &before)) {
         return Ok(());
     }
     let crowd = Crowd::new(stop.clone(), folder.plan.beyond_best, folder.plan.target()?);
     for trial in &before {
-        crowd.note(trial.point, trial.state, &trial.evaluations);
+        if folder.points.iter().any(|(id, p)| *id == trial.point && p.confirms.is_none()) {
+            crowd.note(trial.point, trial.state, &trial.evaluations);
+        }
     }
     let count = args.workers.unwrap_or(machine::cores() / folder.plan.threads).max(1);
     let data = args.data.as_deref().map(settle::place).transpose()?;
@@ -104,15 +114,6 @@ fn run_out(
     // What was running when all stopped is free for whoever comes next.
     driver.store().release(&crowd.name)?;
     result
-}
-
-/// Whether every point has what it wants.
-fn is_finished(folder: &Folder, trials: &[StoredTrial]) -> bool {
-    folder.points.iter().all(|(id, _)| {
-        let here = || trials.iter().filter(|t| t.point == *id && t.state != TrialState::Running);
-        let counted = here().filter(|t| t.state.counts()).count() as u64;
-        counted >= folder.plan.trials || here().count() as u64 - counted >= folder.plan.most_lost()
-    })
 }
 
 struct Driver<'a> {
@@ -203,7 +204,10 @@ impl Driver<'_> {
                 return Ok(());
             }
         };
-        self.crowd.note(lease.point, outcome.state, &evaluations);
+        // Runs over seeds tell how often the target is reached within the budget: none of them settles another.
+        if point.confirms.is_none() {
+            self.crowd.note(lease.point, outcome.state, &evaluations);
+        }
         let hold = self.store().finish(lease, &outcome, &evaluations)?;
         let updates = evaluations.last().map_or(0, |e| e.updates);
         let note = if outcome.note.is_empty() { String::new() } else { format!(" ({})", outcome.note) };
@@ -239,7 +243,7 @@ fn widen(folder: &mut Folder) -> anyhow::Result<bool> {
     let trials = folder.trials()?;
     let target = folder.plan.target()?;
     let mut wider = false;
-    for (id, point) in &mut folder.points {
+    for (id, point) in folder.points.iter_mut().filter(|(_, p)| p.confirms.is_none()) {
         let here = study_trials(&trials, *id);
         let Some(best) = to_target(&here, &target, Measure::Updates)?.best else { continue };
         let values =
@@ -266,4 +270,33 @@ fn widen(folder: &mut Folder) -> anyhow::Result<bool> {
         folder.save()?;
     }
     Ok(wider)
+}
+
+/// Adds a point for each best trial that is to be repeated with other seeds, where there is none yet. False if there are
+/// none.
+fn confirm(folder: &mut Folder) -> anyhow::Result<bool> {
+    if folder.plan.confirm.is_none() {
+        return Ok(false);
+    }
+    let trials = folder.trials()?;
+    let target = folder.plan.target()?;
+    let mut next = folder.points.iter().map(|(id, _)| id + 1).max().unwrap_or(0);
+    let mut more = Vec::new();
+    for (id, point) in folder.points.iter().filter(|(_, p)| p.confirms.is_none()) {
+        let here = study_trials(&trials, *id);
+        let Some(best) = to_target(&here, &target, Measure::Updates)?.best else { continue };
+        let found = here.iter().find(|t| t.number == best.trial).expect("the best is one of them");
+        let confirms = Some(Confirms { trial: best.trial, values: found.parameters.clone() });
+        let repeats = PointPlan { confirms, ..point.clone() };
+        if !folder.points.iter().any(|(_, p)| p.is(&repeats)) {
+            more.push((next, repeats));
+            next += 1;
+        }
+    }
+    let added = !more.is_empty();
+    if added {
+        folder.points.extend(more);
+        folder.save()?;
+    }
+    Ok(added)
 }

@@ -53,14 +53,21 @@ pub(crate) fn import(args: &ImportArgs) -> anyhow::Result<ExitCode> {
         }
     };
     let mut folder = if args.out.join("study.db").exists() {
-        let folder = Folder::open(&args.out)?;
-        let known = |p: &PointPlan| folder.points.iter().any(|(_, q)| q.axes == p.axes);
+        let mut folder = Folder::open(&args.out)?;
         anyhow::ensure!(
-            points.iter().all(|(_, p)| known(p)),
+            points.iter().all(|(_, p)| folder.points.iter().any(|(_, q)| q.axes == p.axes)),
             "{} has other points than {}; `study new --extend` gives it more",
             args.out.display(),
             args.from.display()
         );
+        // A trial that was repeated there need not be the best here; its runs are kept all the same.
+        for (_, point) in points.iter().filter(|(_, p)| p.confirms.is_some()) {
+            if !folder.points.iter().any(|(_, q)| q.is(point)) {
+                let next = folder.points.iter().map(|(id, _)| id + 1).max().unwrap_or(0);
+                folder.points.push((next, point.clone()));
+            }
+        }
+        folder.save()?;
         folder
     } else {
         let mut folder = Folder::create(&args.out, plan)?;
@@ -68,14 +75,13 @@ pub(crate) fn import(args: &ImportArgs) -> anyhow::Result<ExitCode> {
         folder.save()?;
         folder
     };
-    // Points are told by their axes: their numbers may differ here.
+    // Points are told by their axes, and by what they repeat: their numbers may differ here.
     let placed: Vec<StoredTrial> = trials
         .into_iter()
         .map(|mut trial| {
             let (_, point) =
                 points.iter().find(|(id, _)| *id == trial.point).context("a trial without a point")?;
-            let here =
-                folder.points.iter().find(|(_, p)| p.axes == point.axes).context("a point is missing")?;
+            let here = folder.points.iter().find(|(_, p)| p.is(point)).context("a point is missing")?;
             trial.point = here.0;
             Ok(trial)
         })
@@ -155,7 +161,10 @@ fn batch_science(root: &Path, target: Option<&str>) -> anyhow::Result<Read> {
             axes.iter().map(|(name, of)| (name.to_string(), AxisValue::Word(of(place).clone()))).collect();
         values.push(("batch".into(), AxisValue::Whole(place.batch as i64)));
         let budget = TrialBudget { updates: search.train_updates, ..Default::default() };
-        points.push((id as u64, PointPlan { axes: values, tune: search.parameters.clone(), budget }));
+        points.push((
+            id as u64,
+            PointPlan { axes: values, tune: search.parameters.clone(), budget, confirms: None },
+        ));
         trials.extend(published_trials(folder, id as u64, place)?);
     }
     let mut table = toml::Table::new();
@@ -193,6 +202,7 @@ fn batch_science(root: &Path, target: Option<&str>) -> anyhow::Result<Read> {
             time_limit: None,
             to_the_end: true,
         }),
+        confirm: None,
         at: Vec::new(),
     };
     Ok((plan, points, trials))

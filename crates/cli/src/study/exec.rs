@@ -296,6 +296,7 @@ mod tests {
             axes: Vec::new(),
             tune: Vec::new(),
             budget: TrialBudget { updates, ..Default::default() },
+            confirms: None,
         }
     }
 

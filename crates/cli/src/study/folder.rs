@@ -1,7 +1,7 @@
 //! A study's folder: `study.db`, and logs and records of single trials in `trials`.
 
 use anyhow::Context;
-use sooner_record::{RecordError, SqliteStore, Store, StoredStudy, StoredTrial, StudyPoint};
+use sooner_record::{RecordError, SqliteStore, Store, StoredStudy, StoredTrial, StudyPoint, TrialState};
 use sooner_study::definition::{PointPlan, StudyPlan, place_points};
 use std::path::{Path, PathBuf};
 
@@ -41,8 +41,8 @@ impl Folder {
         let mut points = place_points(new, &self.points);
         for (_, point) in &mut points {
             // A space that only widening changed stays wide.
-            let stored = self.points.iter().find(|(_, p)| p.axes == point.axes);
-            let written = before.iter().find(|p| p.axes == point.axes);
+            let stored = self.points.iter().find(|(_, p)| p.is(point));
+            let written = before.iter().find(|p| p.is(point));
             if let (Some((_, stored)), Some(written)) = (stored, written)
                 && written.tune == point.tune
             {
@@ -58,6 +58,15 @@ impl Folder {
         Ok(self.store.define(&stored(&self.plan, &self.points))?)
     }
 
+    /// Whether a point has all trials that it wants, or has lost all that it may.
+    pub(crate) fn is_done(&self, id: u64, trials: &[StoredTrial]) -> bool {
+        let point = &self.points.iter().find(|(i, _)| *i == id).expect("a point of the study").1;
+        let (wanted, most_lost) = self.plan.wanted(point);
+        let ended = || trials.iter().filter(|t| t.point == id && t.state != TrialState::Running);
+        let counted = ended().filter(|t| t.state.counts()).count() as u64;
+        counted >= wanted || ended().count() as u64 - counted >= most_lost
+    }
+
     pub(crate) fn trials(&mut self) -> Result<Vec<StoredTrial>, RecordError> {
         self.store.trials()
     }
@@ -68,8 +77,8 @@ pub(crate) fn stored(plan: &StudyPlan, points: &[(u64, PointPlan)]) -> StoredStu
     let point = |(id, point): &(u64, PointPlan)| StudyPoint {
         id: *id,
         about: point.to_text(),
-        wanted: plan.trials,
-        most_lost: plan.most_lost(),
+        wanted: plan.wanted(point).0,
+        most_lost: plan.wanted(point).1,
     };
     StoredStudy { definition: plan.to_toml(), points: points.iter().map(point).collect() }
 }

@@ -6,6 +6,7 @@ pub(crate) mod args;
 mod folder;
 mod presets;
 
+mod cost;
 mod create;
 mod drive;
 mod exec;

@@ -9,7 +9,8 @@ use sooner_base::{Clock, MonotonicClock, Seed};
 use sooner_engine::native::Kernels;
 use sooner_plan::{Plan, Setting};
 use sooner_record::{Line, Outcome, RunReader, RunWriter, Status, TrialEvaluation, TrialState, Values};
-use sooner_study::definition::{AxisValue, PointPlan, StudyPlan, TrialBudget};
+use sooner_report::NOISE_SCALE;
+use sooner_study::definition::{AxisValue, PointPlan, StudyPlan, TrialBudget, WORKLOAD};
 use sooner_study::space::Range;
 use sooner_train::{Checkpoints, Control, Job, Observer, Progress, Start, Stopwatch, train};
 use std::path::Path;
@@ -28,8 +29,8 @@ const NAMES: &[(&str, &str)] = &[
     ("train_examples", "data.train"),
 ];
 
-/// Axes that no single key of a plan stands for: the echo stage is put into the pipeline.
-const ECHO: [&str; 3] = ["echo", "echo_place", "echo_buffer"];
+/// Axes that no single key of a plan stands for: the echo stage is put into the pipeline, a workload is the whole plan.
+const WHOLE: [&str; 4] = ["echo", "echo_place", "echo_buffer", WORKLOAD];
 
 fn key(name: &str) -> &str {
     NAMES.iter().find(|(short, _)| *short == name).map_or(name, |(_, key)| key)
@@ -42,15 +43,14 @@ pub(crate) fn trial_plan(
     values: &Values,
     seed: u64,
 ) -> anyhow::Result<Plan> {
-    let name = study.workload.as_deref().expect("a study without a command has a workload");
-    let mut plan = base_plan(name)?;
-    let fixed = study.settings()?;
+    let mut plan = base_plan(study.workload_at(point).expect("a study without a command has a workload"))?;
+    let fixed = study.settings();
     let named = |name: &str, value: String| Setting::option(&format!("study's {name}"), key(name), &value);
     // What varies is laid over what is fixed, so the two are no contradiction where they meet.
     let same: Vec<Setting> = fixed.iter().map(|(name, value)| named(name, value.to_string())).collect();
     plan.apply(&same)?;
     let mut settings = Vec::new();
-    for (name, value) in point.axes.iter().filter(|(name, _)| !ECHO.contains(&name.as_str())) {
+    for (name, value) in point.axes.iter().filter(|(name, _)| !WHOLE.contains(&name.as_str())) {
         let text = match value {
             AxisValue::Whole(n) => n.to_string(),
             AxisValue::Number(x) => format!("{x:?}"),
@@ -76,6 +76,12 @@ pub(crate) fn trial_plan(
         settings.push(named("momentum", "0.0".into()));
     }
     settings.push(named("run.target", toml::Value::String(study.target.clone()).to_string()));
+    if let (Some(_), Some(confirm)) = (&point.confirms, &study.confirm) {
+        if confirm.to_the_end {
+            settings.push(named("run.stop", "\"end\"".into()));
+        }
+        settings.extend(confirm.settings().iter().map(|(name, value)| named(name, value.to_string())));
+    }
     settings.push(named("run.threads", study.threads.to_string()));
     plan.apply(&settings)?;
     let plan = with_echo(plan, point)?;
@@ -234,20 +240,25 @@ impl Shared {
 
 /// A run's evaluations, and its last finite training loss.
 fn measured(lines: &[Line]) -> (Vec<TrialEvaluation>, Option<f64>) {
-    let (mut evaluations, mut last_loss) = (Vec::new(), None);
+    let (mut evaluations, mut last_loss, mut noise_scale) = (Vec::new(), None, None);
     for line in lines {
         match line {
-            Line::Progress(p) if p.loss.is_finite() => last_loss = Some(p.loss),
+            Line::Progress(p) => {
+                last_loss = Some(p.loss).filter(|loss| loss.is_finite()).or(last_loss);
+                noise_scale = p.gradient.as_ref().and_then(|g| g.scale).or(noise_scale);
+            }
             Line::Evaluation(e) => {
                 let m = &e.metrics;
                 let named = [("loss", m.loss), ("error", m.error), ("accuracy", m.accuracy)];
+                let mut metrics: Values = named.map(|(name, v)| (format!("{}.{name}", m.split), v)).into();
+                metrics.extend(noise_scale.map(|scale| (NOISE_SCALE.to_string(), scale)));
                 evaluations.push(TrialEvaluation {
                     updates: e.at.updates.0,
                     examples: e.at.examples.0,
                     fresh: e.at.fresh_examples.0,
                     epochs: Some(e.at.epochs.0),
                     seconds: Some(e.at.training_seconds.0),
-                    metrics: named.map(|(name, v)| (format!("{}.{name}", m.split), v)).into(),
+                    metrics,
                 });
             }
             _ => {}

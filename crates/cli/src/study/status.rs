@@ -20,7 +20,7 @@ pub(crate) fn print(folder: &mut Folder, json: bool, ran: Option<u64>) -> anyhow
     let trials = folder.trials()?;
     let points = points(folder, &trials)?;
     let wanted = folder.plan.trials;
-    let finished = points.iter().all(|p| p.counted >= wanted || p.lost >= folder.plan.most_lost());
+    let finished = points.iter().all(|p| folder.is_done(p.id, &trials));
     if json {
         let list: Vec<Value> = points.iter().map(Row::json).collect();
         println!(
@@ -59,8 +59,6 @@ struct Row {
     label: String,
     /// Complete, censored, diverged, failed, running.
     counts: [usize; 5],
-    counted: u64,
-    lost: u64,
     best: Option<(u64, f64)>,
     edges: Vec<String>,
 }
@@ -84,8 +82,7 @@ fn points(folder: &Folder, trials: &[StoredTrial]) -> anyhow::Result<Vec<Row>> {
         let here = study_trials(trials, *id);
         let best = to_target(&here, &target, Measure::Updates)?.best;
         let edges = match best {
-            None => Vec::new(),
-            Some(best) => {
+            Some(best) if point.confirms.is_none() => {
                 let found = here.iter().find(|t| t.number == best.trial).expect("the best is one of them");
                 let space = point.space();
                 let names = space.parameters().iter().map(|p| found.parameters.get(&p.name).copied());
@@ -97,13 +94,12 @@ fn points(folder: &Folder, trials: &[StoredTrial]) -> anyhow::Result<Vec<Row>> {
                     None => Vec::new(),
                 }
             }
+            _ => Vec::new(),
         };
         rows.push(Row {
             id: *id,
             label: point.label(),
             counts,
-            counted: (counts[0] + counts[1]) as u64,
-            lost: (counts[2] + counts[3]) as u64,
             best: best.map(|b| (b.trial, b.amount)),
             edges,
         });

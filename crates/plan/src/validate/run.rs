@@ -17,6 +17,15 @@ pub(crate) fn check(plan: &Plan, facts: &DataFacts) -> Result<(), PlanError> {
     if run.evaluate == EvaluatePlan::Updates(0) {
         return Err(PlanError::value("run.evaluate.updates", "at least 1 update", 0, ""));
     }
+    if let EvaluatePlan::Growing { by, from } = run.evaluate {
+        number("run.evaluate.growing.by", by, "a factor above 1", by > 1.0)?;
+        number(
+            "run.evaluate.growing.from",
+            from,
+            "a share of the run, above 0 and at most 1",
+            from > 0.0 && from <= 1.0,
+        )?;
+    }
     if let GuardPlan::Loss(most) = run.guard {
         number("run.guard.loss", most, "a number above 0", most > 0.0)?;
     }

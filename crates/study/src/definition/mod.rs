@@ -6,7 +6,7 @@ mod points;
 #[cfg(test)]
 mod tests;
 
-pub use points::{PointPlan, place_points};
+pub use points::{Confirms, PointPlan, place_points};
 
 use crate::error::{Fault, StudyError};
 use crate::points::{Points, Sequence};
@@ -29,7 +29,7 @@ pub struct StudyPlan {
     /// Decides every trial's metaparameters and its own seed.
     #[serde(default = "first_seed")]
     pub seed: Seed,
-    /// The built-in workload or plan file that trials train; none if they are commands.
+    /// The built-in workload or plan file that trials train; none if they are commands, or if workloads are an axis.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<String>,
     /// What to reach, as `SPLIT.METRIC OP VALUE`.
@@ -64,6 +64,9 @@ pub struct StudyPlan {
     /// Trials that are commands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exec: Option<ExecPlan>,
+    /// Runs of each point's best trial with other seeds, once its search is done; none if none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confirm: Option<ConfirmPlan>,
     /// What is different at some points; a later one counts over an earlier one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub at: Vec<AtPlan>,
@@ -116,6 +119,28 @@ impl TrialBudget {
     }
 }
 
+/// Runs that repeat each point's best trial with other seeds: the best of a search was lucky too, and how lucky is not
+/// seen in the search.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConfirmPlan {
+    /// How many, each with a seed of its own.
+    pub runs: u64,
+    /// Let them go on after they met the target to the end of the budget, so that their final quality can be compared.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub to_the_end: bool,
+    /// Keys of the workload's plan for these runs alone, such as those that measure the noise of gradients.
+    #[serde(default, skip_serializing_if = "toml::Table::is_empty")]
+    pub set: toml::Table,
+}
+
+impl ConfirmPlan {
+    /// Those keys, dotted.
+    pub fn settings(&self) -> Vec<(String, toml::Value)> {
+        dotted(&self.set)
+    }
+}
+
 /// Trials that are commands. `{NAME}` in an argument or a value of the environment stands for the trial's value of an
 /// axis or metaparameter, or for `seed`, `trial`, `point`, `attempt`; `{{` and `}}` stand for braces.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -149,6 +174,9 @@ pub struct AtPlan {
     /// Replaces the budget, if it limits anything.
     #[serde(default)]
     pub budget: TrialBudget,
+    /// Leave these points out: they would train the same as others, such as an echo factor of 1 at another place.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub skip: bool,
 }
 
 /// A value of an axis.
@@ -197,6 +225,9 @@ fn fault(place: &str, expected: impl fmt::Display, found: impl fmt::Display) -> 
     StudyError::Definition(Fault::new(place, expected, found))
 }
 
+/// The axis of whole workloads: models and data sets are compared by it.
+pub const WORKLOAD: &str = "workload";
+
 /// Names that placeholders have beside axes and metaparameters.
 pub const PLACEHOLDERS: [&str; 4] = ["seed", "trial", "point", "attempt"];
 
@@ -221,9 +252,22 @@ impl StudyPlan {
         self.target.parse()
     }
 
-    /// How many trials may be lost at a point.
-    pub fn most_lost(&self) -> u64 {
-        self.most_lost.unwrap_or(self.trials.saturating_mul(10))
+    /// How many feasible trials a point gets, and how many may be lost there before it is given up.
+    pub fn wanted(&self, point: &PointPlan) -> (u64, u64) {
+        match (&point.confirms, &self.confirm) {
+            (None, _) => (self.trials, self.most_lost.unwrap_or(self.trials.saturating_mul(10))),
+            (Some(_), Some(confirm)) => (confirm.runs, confirm.runs),
+            // Runs that nobody asks for any more stay as they are.
+            (Some(_), None) => (0, 0),
+        }
+    }
+
+    /// What the trials of a point train: the axis `workload`, or else what is the same for all; none of commands.
+    pub fn workload_at<'a>(&'a self, point: &'a PointPlan) -> Option<&'a str> {
+        match point.value(WORKLOAD) {
+            Some(AxisValue::Word(name)) => Some(name),
+            _ => self.workload.as_deref(),
+        }
     }
 
     /// Axes in the order of the file, with their values.
@@ -247,13 +291,8 @@ impl StudyPlan {
     }
 
     /// The fixed keys of the workload's plan, dotted.
-    pub fn settings(&self) -> Result<Vec<(String, toml::Value)>, StudyError> {
-        let mut settings = Vec::new();
-        flatten(&self.set, "", &mut |name, value| {
-            settings.push((name.to_string(), value.clone()));
-            Ok(())
-        })?;
-        Ok(settings)
+    pub fn settings(&self) -> Vec<(String, toml::Value)> {
+        dotted(&self.set)
     }
 
     fn check(&self) -> Result<(), StudyError> {
@@ -285,8 +324,17 @@ impl StudyPlan {
             names.push(name);
         }
         Points::new(&self.sequence, self.seed, space.parameters().len())?;
+        if self.confirm.as_ref().is_some_and(|c| c.runs == 0) {
+            return Err(fault("confirm.runs", "at least 1", 0));
+        }
+        let workloads = axes.iter().find(|(name, _)| name == WORKLOAD).map(|(_, values)| values);
+        if let Some(bad) = workloads.and_then(|v| v.iter().find(|w| !matches!(w, AxisValue::Word(_)))) {
+            return Err(fault("axes.workload", "names of workloads", bad));
+        }
         match (&self.workload, &self.exec) {
-            (Some(_), None) => {}
+            (Some(_), None) if workloads.is_none() => {}
+            (None, None) if workloads.is_some() => {}
+            (Some(_), None) => return Err(fault("workload", "one, or an axis of them", "both")),
             (None, Some(exec)) => self.check_exec(exec, &names)?,
             (Some(_), Some(_)) => return Err(fault("exec", "a workload or a command", "both")),
             (None, None) => return Err(fault("workload", "a workload or [exec]", "neither")),
@@ -322,6 +370,16 @@ impl StudyPlan {
         }
         Ok(())
     }
+}
+
+fn dotted(table: &toml::Table) -> Vec<(String, toml::Value)> {
+    let mut settings = Vec::new();
+    let all = flatten(table, "", &mut |name, value| {
+        settings.push((name.to_string(), value.clone()));
+        Ok(())
+    });
+    all.expect("nothing is refused");
+    settings
 }
 
 /// Visits the values of nested tables by their dotted names.

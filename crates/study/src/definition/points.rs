@@ -18,6 +18,18 @@ pub struct PointPlan {
     pub tune: Vec<Parameter>,
     /// The most a trial may use here.
     pub budget: TrialBudget,
+    /// What its runs repeat with other seeds; none where metaparameters are searched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confirms: Option<Confirms>,
+}
+
+/// A trial that is run again with other seeds: the best one of the point that has these axes and searches.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Confirms {
+    /// Its number there.
+    pub trial: u64,
+    /// Its metaparameters.
+    pub values: BTreeMap<String, f64>,
 }
 
 impl PointPlan {
@@ -29,7 +41,16 @@ impl PointPlan {
     /// In words: `batch 32, optimizer sgd`.
     pub fn label(&self) -> String {
         let parts: Vec<String> = self.axes.iter().map(|(name, value)| format!("{name} {value}")).collect();
-        if parts.is_empty() { "the only point".to_string() } else { parts.join(", ") }
+        let label = if parts.is_empty() { "the only point".to_string() } else { parts.join(", ") };
+        match &self.confirms {
+            None => label,
+            Some(confirms) => format!("{label}, trial {} over seeds", confirms.trial),
+        }
+    }
+
+    /// Whether another point stands for the same trials.
+    pub fn is(&self, other: &PointPlan) -> bool {
+        self.axes == other.axes && self.confirms == other.confirms
     }
 
     /// The space that is searched here. Panics if it was not checked.
@@ -54,7 +75,9 @@ impl PointPlan {
 impl StudyPlan {
     /// Every combination of the axes' values, the last axis running fastest.
     pub fn points(&self) -> Result<Vec<PointPlan>, StudyError> {
-        let mut points = vec![PointPlan { axes: Vec::new(), tune: self.tune.clone(), budget: self.budget }];
+        let only =
+            PointPlan { axes: Vec::new(), tune: self.tune.clone(), budget: self.budget, confirms: None };
+        let mut points = vec![only];
         for (name, values) in self.axes()? {
             let extended = points.iter().flat_map(|point| {
                 values.iter().map(|value| {
@@ -65,17 +88,25 @@ impl StudyPlan {
             });
             points = extended.collect();
         }
+        // Points that are left out stay until the end, so that what is said of them is checked like any other.
+        let mut kept = vec![true; points.len()];
         for at in &self.at {
             let mut matched = false;
-            for point in &mut points {
+            for (point, kept) in points.iter_mut().zip(&mut kept) {
                 if matches(at, point)? {
                     matched = true;
                     apply(at, point);
+                    *kept &= !at.skip;
                 }
             }
             if !matched {
                 return Err(fault("at", "values that some point has", &at.axes));
             }
+        }
+        let mut kept = kept.into_iter();
+        points.retain(|_| kept.next().expect("one for each point"));
+        if points.is_empty() {
+            return Err(fault("at", "a point that is not left out", "none"));
         }
         for point in &points {
             Space::new(point.tune.clone())?;
@@ -90,6 +121,9 @@ impl StudyPlan {
     /// The metaparameters of a trial: a function of the study's seed and the trial's number within the space of its point.
     /// `None` past the end of a grid.
     pub fn draw(&self, point: &PointPlan, number: u64) -> Option<BTreeMap<String, f64>> {
+        if let Some(confirms) = &point.confirms {
+            return Some(confirms.values.clone());
+        }
         let space = point.space();
         let dims = space.parameters().len();
         let points = Points::new(&self.sequence, self.seed, dims).expect("checked when the study was read");
@@ -135,11 +169,12 @@ fn apply(at: &AtPlan, point: &mut PointPlan) {
 }
 
 /// Numbers for the points of a definition: those that were there before, told by their axes, keep theirs, new ones follow.
+/// Points that confirm others stay.
 pub fn place_points(new: Vec<PointPlan>, old: &[(u64, PointPlan)]) -> Vec<(u64, PointPlan)> {
     let mut next = old.iter().map(|(id, _)| id + 1).max().unwrap_or(0);
     let mut placed: Vec<(u64, PointPlan)> = new
         .into_iter()
-        .map(|point| match old.iter().find(|(_, o)| o.axes == point.axes) {
+        .map(|point| match old.iter().find(|(_, o)| o.is(&point)) {
             Some((id, _)) => (*id, point),
             None => {
                 next += 1;
@@ -147,6 +182,7 @@ pub fn place_points(new: Vec<PointPlan>, old: &[(u64, PointPlan)]) -> Vec<(u64, 
             }
         })
         .collect();
+    placed.extend(old.iter().filter(|(_, o)| o.confirms.is_some()).cloned());
     placed.sort_by_key(|(id, _)| *id);
     placed
 }

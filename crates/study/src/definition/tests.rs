@@ -40,6 +40,25 @@ fn points_are_all_combinations_with_their_own_spaces() {
 }
 
 #[test]
+fn points_that_would_train_the_same_are_left_out() {
+    let skip = "\n[[at]]\naxes = { batch = 512, \"optimizer.kind\" = \"sgd\" }\nskip = true\n";
+    let plan = StudyPlan::parse(&format!("{STUDY}{skip}")).unwrap();
+    let labels: Vec<String> = plan.points().unwrap().iter().map(PointPlan::label).collect();
+    assert_eq!(
+        labels,
+        [
+            "batch 32, optimizer.kind sgd",
+            "batch 32, optimizer.kind nesterov",
+            "batch 512, optimizer.kind nesterov"
+        ]
+    );
+    assert_eq!(StudyPlan::parse(&plan.to_toml()).unwrap(), plan);
+    let all = "\n[[at]]\naxes = { batch = [32, 512] }\nskip = true\n";
+    let error = StudyPlan::parse(&format!("{STUDY}{all}")).unwrap_err().to_string();
+    assert!(error.contains("not left out"), "{error}");
+}
+
+#[test]
 fn draws_depend_on_seed_and_number_alone() {
     let plan = StudyPlan::parse(STUDY).unwrap();
     let points = plan.points().unwrap();
@@ -64,6 +83,48 @@ fn points_keep_their_numbers_when_a_study_grows() {
     assert_eq!(labels[0], (0, "batch 32, optimizer.kind sgd".into()));
     assert_eq!(labels[4], (4, "batch 8, optimizer.kind sgd".into()));
     assert_eq!(labels.len(), 6);
+}
+
+#[test]
+fn points_that_confirm_repeat_one_trial() {
+    let confirm = "\n[confirm]\nruns = 5\nto_the_end = true\n";
+    let plan = StudyPlan::parse(&STUDY.replace("\n[axes]", &format!("{confirm}\n[axes]"))).unwrap();
+    assert_eq!(StudyPlan::parse(&plan.to_toml()).unwrap(), plan);
+    let mut points = place_points(plan.points().unwrap(), &[]);
+    let values = plan.draw(&points[2].1, 3).unwrap();
+    let confirms = Some(Confirms { trial: 3, values: values.clone() });
+    points.push((4, PointPlan { confirms, ..points[2].1.clone() }));
+    let repeats = &points[4].1;
+    assert_eq!(repeats.label(), "batch 512, optimizer.kind sgd, trial 3 over seeds");
+    assert_eq!(
+        [0, 1, 9].map(|n| plan.draw(repeats, n).unwrap()),
+        [&values, &values, &values].map(Clone::clone)
+    );
+    assert_ne!(plan.trial_seed(4, 0), plan.trial_seed(2, 3), "with seeds of their own");
+    assert_eq!((plan.wanted(repeats), plan.wanted(&points[0].1)), ((5, 5), (4, 40)));
+    assert_eq!(PointPlan::parse(&repeats.to_text()).unwrap(), *repeats);
+    // A study that grows keeps them beside the point that they repeat.
+    let grown = StudyPlan::parse(&STUDY.replace("[32, 512]", "[8, 32, 512]")).unwrap();
+    let placed = place_points(grown.points().unwrap(), &points);
+    assert_eq!(placed.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5, 6]);
+    assert!(placed[4].1.is(repeats) && placed[2].1.is(&points[2].1) && !placed[2].1.is(repeats));
+    assert_eq!(grown.wanted(repeats), (0, 0), "nobody asks for them there");
+}
+
+#[test]
+fn workloads_may_be_an_axis() {
+    let axis = "[axes]\nworkload = [\"mnist-fc-64x3\", \"mnist-fc-256x3\"]";
+    let text = STUDY.replace("workload = \"mnist-cnn\"\n", "").replace("[axes]", axis);
+    let plan = StudyPlan::parse(&text).unwrap();
+    let points = plan.points().unwrap();
+    assert_eq!(plan.workload_at(&points[0]), Some("mnist-fc-64x3"));
+    assert_eq!(plan.workload_at(&points[7]), Some("mnist-fc-256x3"));
+    let refuse = |text: &str, words: &str| {
+        let error = StudyPlan::parse(text).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    };
+    refuse(&STUDY.replace("[axes]", axis), "one, or an axis of them");
+    refuse(&text.replace("\"mnist-fc-64x3\"", "3"), "names of workloads");
 }
 
 #[test]
