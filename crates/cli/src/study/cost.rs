@@ -2,10 +2,10 @@
 
 use super::native::trial_plan;
 use crate::commands::bench::made_up;
-use crate::machine::{self, Engine};
+use crate::machine::{self, CpuClock, Engine};
 use anyhow::Context;
 use serde_json::{Value, json};
-use sooner_base::{Clock, MonotonicClock, Updates};
+use sooner_base::{Clock, Updates};
 use sooner_engine::{Kernels, State};
 use sooner_models::Model;
 use sooner_plan::Plan;
@@ -17,7 +17,7 @@ use std::collections::HashMap;
 const MOST_MEASURED: usize = 512;
 /// The batch whose examples evaluations are reckoned by: they come in large batches, forward only.
 const EVALUATED: usize = 256;
-/// Seconds of measured updates for each program, and the fewest of them.
+/// CPU seconds of measured updates for each program, and the fewest of them.
 const SECONDS: f64 = 0.2;
 const UPDATES: usize = 3;
 
@@ -30,20 +30,19 @@ pub(crate) struct Cost {
 pub(crate) struct PointCost {
     pub(crate) label: String,
     pub(crate) trials: u64,
-    /// Updates of one trial, and what one takes.
+    /// Updates of one trial, and what one takes of all cores together, as do evaluations.
     pub(crate) updates: u64,
     pub(crate) seconds_per_update: f64,
     /// Evaluations of one trial, and what one takes.
     pub(crate) evaluations: u64,
     pub(crate) seconds_per_evaluation: f64,
-    threads: usize,
 }
 
 impl PointCost {
     /// Of one trial.
     fn core_seconds(&self) -> f64 {
         let updates = self.updates as f64 * self.seconds_per_update;
-        self.threads as f64 * (updates + self.evaluations as f64 * self.seconds_per_evaluation)
+        updates + self.evaluations as f64 * self.seconds_per_evaluation
     }
 
     pub(crate) fn core_hours(&self) -> f64 {
@@ -89,7 +88,6 @@ pub(crate) fn cost(study: &StudyPlan) -> anyhow::Result<Option<Cost>> {
             seconds_per_update: near * batch as f64,
             evaluations: plan.evaluation_points(&facts).iter().count() as u64,
             seconds_per_evaluation: evaluated * facts.examples_of(plan.evaluation_split()) as f64,
-            threads: study.threads,
         };
         let confirm = study.confirm.as_ref().map(|confirm| PointCost {
             label: format!("{}, best over seeds", of_search.label),
@@ -102,8 +100,8 @@ pub(crate) fn cost(study: &StudyPlan) -> anyhow::Result<Option<Cost>> {
     Ok(Some(Cost { points }))
 }
 
-/// Seconds of an update for each of its examples, by the fastest one: a core that is shared would make them longer, and
-/// core-hours no more. `known` holds what was measured before.
+/// CPU seconds of an update for each of its examples, by the fastest one: what else runs on this machine meanwhile makes an
+/// update longer, and only a little more costly. `known` holds what was measured before.
 fn per_example(
     plan: &Plan,
     batch: usize,
@@ -118,7 +116,6 @@ fn per_example(
     if let Some(seconds) = known.get(&name) {
         return Ok(*seconds);
     }
-    let clock = MonotonicClock::start();
     let engine = Engine::for_plan(plan, threads, Kernels::Auto);
     let examples = made_up(batch, input, facts.classes);
     let mut programs = Programs::new(model, engine.kernels, engine.pool.clone()).cut(split(&plan.run));
@@ -127,11 +124,11 @@ fn per_example(
     // The first one also touches memory for the first time.
     programs.run_still(&mut state, &examples, plan)?;
     let (mut fastest, mut count) = (f64::INFINITY, 0);
-    let start = clock.now();
-    while count < UPDATES || (clock.now() - start).0 < SECONDS {
-        let before = clock.now();
+    let start = CpuClock.now();
+    while count < UPDATES || (CpuClock.now() - start).0 < SECONDS {
+        let before = CpuClock.now();
         programs.run_still(&mut state, &examples, plan)?;
-        fastest = fastest.min((clock.now() - before).0);
+        fastest = fastest.min((CpuClock.now() - before).0);
         count += 1;
     }
     let seconds = fastest / batch as f64;

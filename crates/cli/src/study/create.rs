@@ -86,7 +86,7 @@ fn tell(cost: &Cost) {
         );
     }
     println!(
-        "at most {:.1} core-hours, by updates made just now on this machine; trials that reach the target, diverge or cannot \
+        "at most {:.1} core-hours, by the CPU time of updates made just now on this machine; trials that reach the target, diverge or cannot \
          be the best any more end sooner, those that diverge are run beside",
         cost.core_hours()
     );
