@@ -10,7 +10,7 @@ use sooner_engine::{Kernels, State};
 use sooner_models::Model;
 use sooner_plan::Plan;
 use sooner_study::definition::StudyPlan;
-use sooner_train::{Programs, split};
+use sooner_train::Programs;
 use std::collections::HashMap;
 
 /// Larger batches take as long for each example: measuring them would only take longer.
@@ -112,13 +112,14 @@ fn per_example(
     let input = plan.pipeline.image_shape(facts.image);
     let model = Model::new(&plan.model, input, facts.classes)?.trained_by(plan);
     let kind = plan.optimizer.kind;
-    let name = format!("{:?} {input:?} {kind:?} {:?} {batch}", plan.model, split(&plan.run));
+    let name =
+        format!("{:?} {input:?} {kind:?} {:?} {batch}", plan.model, (plan.run.replicas, plan.run.accumulate));
     if let Some(seconds) = known.get(&name) {
         return Ok(*seconds);
     }
     let engine = Engine::for_plan(plan, threads, Kernels::Auto);
     let examples = made_up(batch, input, facts.classes);
-    let mut programs = Programs::new(model, engine.kernels, engine.pool.clone()).cut(split(&plan.run));
+    let mut programs = Programs::for_plan(plan, model, engine.kernels, engine.pool.clone());
     let vars = programs.compile(&[batch], &plan.optimizer)?;
     let mut state = State::init(&vars, plan.seed);
     // The first one also touches memory for the first time.
