@@ -2,12 +2,12 @@
 
 usage: airbench_muon.py CIFAR-10-FOLDER [--epochs 8] [--updates N] [--threads 2] [--seed 1] [--compile] [--json]
 
-CIFAR-10-FOLDER holds the authors' binary batches. The recipe is Jordan's (airbench94_muon, 2024), written from its
-description: filters that whiten 2x2 patches, from the first 5000 images; three groups of two convolutions; convolutions by
-Muon with three Newton-Schulz rounds, each filter bank kept at the norm of the root of its outputs; biases and head by
-Nesterov on the summed loss; labels smoothed by 0.2; reflected borders of 2, flips that alternate by epoch; rates falling to
-zero, the whitening bias's within three epochs (the plan has it at the common rate until then). A plain evaluation after
-each epoch, and one over flips and shifts at the end.
+CIFAR-10-FOLDER holds the authors' binary batches. The recipe and its constants are those that Jordan published
+(airbench94_muon, 2024); the program is our own: filters that whiten 2x2 patches, from the first 5000 images; three
+groups of two convolutions; convolutions by Muon with three Newton-Schulz rounds, each filter bank kept at the norm of
+the root of its outputs; biases and head by Nesterov on the summed loss; labels smoothed by 0.2; reflected borders of 2,
+flips that alternate by epoch; rates falling to zero, the whitening bias's within three epochs (the plan has it at the
+common rate until then). A plain evaluation after each epoch, and one over flips and shifts at the end.
 
 Prints a line an epoch on stderr, then a summary; with --json one object on stdout: losses of the first updates, seconds of
 every epoch's training (augmentation included) and evaluation, of whitening and of the last evaluation, accuracies,

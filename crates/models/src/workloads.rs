@@ -57,7 +57,7 @@ workloads! {
     "cifar10-page-fixed-gain": "and gains of 1, fast biases",
     "cifar10-page-whiten": "and whitened patches, 14 epochs",
     "cifar10-page-ema": "and averaged weights, 13 epochs",
-    "cifar10-94": "to 94 % by the final weights, Muon and views",
+    "cifar10-94": "Muon, 94 % by the final weights",
     "cifar10-airbench94": "Jordan (2024), to 94 %",
     "cifar10-airbench94-muon": "filters by Muon, 8 epochs",
     "cifar10-airbench95": "wider, to 95 %",
