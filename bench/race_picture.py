@@ -24,7 +24,7 @@ ENTRIES = {
 }
 # Means of many runs, by their authors: seconds to 94 % with their own clock (final evaluation in).
 POINTS = [("airbench94: A100", 3.83), ("its Muon variant: A100", 2.59)]
-GREYS = ["#777", "#888", "#999", "#aaa", "#bbb"]
+COLOURS = ["#b5651d", "#2a8a3e", "#8e44ad", "#c0932f", "#888"]
 
 
 def evaluations(folder):
@@ -64,11 +64,13 @@ def picture(runs, entries, goal):
         f'<text x="{left - 8}" y="{y(goal) + 4:.1f}" text-anchor="end" fill="#c33">{100 * goal:.0f} %</text>'
     )
     labels = []
-    for (name, rows), grey in zip(entries, GREYS):
-        rows = [row for row in rows if row[0] > 0]
+    for (name, rows), colour in zip(entries, COLOURS):
+        # Up to where it meets the goal: what follows is no part of the race.
+        met = next((k for k, (_, a) in enumerate(rows) if a >= goal), len(rows) - 1)
+        rows = [row for row in rows[: met + 1] if row[0] > 0]
         points = " ".join(f"{x(s):.1f},{y(a):.1f}" for s, a in rows if a >= low)
-        parts.append(f'<polyline points="{points}" fill="none" stroke="{grey}" stroke-width="1.3"/>')
-        labels.append((x(rows[-1][0]), y(rows[-1][1]), name, grey))
+        parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.3"/>')
+        labels.append((rows[-1][0], f"{name} ({rows[-1][0]:,.0f} s)", colour))
     for name, seconds in POINTS:
         parts.append(f'<circle cx="{x(seconds):.1f}" cy="{y(goal):.1f}" r="4" fill="#777"/>')
     for k, (rows, _) in enumerate(runs):
@@ -77,7 +79,7 @@ def picture(runs, entries, goal):
         parts.append(f'<circle cx="{x(rows[-1][0]):.1f}" cy="{y(rows[-1][1]):.1f}" r="3.5" fill="#1668b0"/>')
     # What the lines are, in order of their ends, beside the picture.
     labels.sort()
-    rows = [("sooner cifar10-94: 2 CPU cores", "#1668b0")] + [(name, grey) for _, _, name, grey in labels]
+    rows = [("sooner cifar10-94: CPU", "#1668b0")] + [(name, colour) for _, name, colour in labels]
     rows += [(f"{name} ({seconds} s, dot)", "#777") for name, seconds in POINTS]
     for k, (name, colour) in enumerate(rows):
         at = top + 16 + 20 * k

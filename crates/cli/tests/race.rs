@@ -76,6 +76,9 @@ fn a_series_of_seeds_goes_on_and_is_summed_up() {
     fs::remove_dir_all(here.path().join("s/seed-3")).expect("removed");
     let again = series(&["--json"]).json();
     assert_eq!(again["final"], first["final"]);
+    // Another machine's number of cores is no other plan.
+    let threads = series(&["--threads", "2", "--json"]).json();
+    assert_eq!(threads["final"], first["final"], "{threads}");
     assert_eq!(fs::read(here.path().join("s/seed-1/run.jsonl")).expect("a log"), finished);
 
     let table = series(&[]);
@@ -196,4 +199,9 @@ fn the_end_is_judged_by_several_views_and_says_what_one_view_gives() {
     let log = fs::read_to_string(here.path().join("t/run.jsonl")).expect("a log");
     let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
     assert!(lines.filter(|line| line["line"] == "evaluation").all(|line| line["seen"]["views"] == "flips"));
+    // Run again, both rules see as they saw.
+    for record in ["r", "t"] {
+        let again = run(here.path(), &["rerun", record, "--json"]).json();
+        assert_eq!(again["agree"], true, "{again}");
+    }
 }

@@ -169,10 +169,10 @@ fn what_is_wrong_in_a_file_is_shown_there() {
             line 32, column 8, `schedule.kind`: unknown word: expected constant, linear, cosine, one-cycle, step or piecewise, found "lineal"
             hint: did you mean "linear"?
         "epochs = 3.0\nbatch_size = 3"
-            line 38, column 1, `run.batch_size`: unknown key: expected epochs, target, stop, evaluate, guard, init, replay, initial, threads, convolutions, replicas, accumulate or noise_scale, found `batch_size`
+            line 38, column 1, `run.batch_size`: unknown key: expected epochs, target, stop, evaluate, views, guard, init, replay, initial, threads, convolutions, replicas, accumulate or noise_scale, found `batch_size`
             hint: did you mean `pipeline.stages.batch`?
         "epochs = 3.0\nlr = 3"
-            line 38, column 1, `run.lr`: unknown key: expected epochs, target, stop, evaluate, guard, init, replay, initial, threads, convolutions, replicas, accumulate or noise_scale, found `lr`
+            line 38, column 1, `run.lr`: unknown key: expected epochs, target, stop, evaluate, views, guard, init, replay, initial, threads, convolutions, replicas, accumulate or noise_scale, found `lr`
             hint: did you mean `schedule.learning_rate`?
         "epochs = \"three\""
             line 37, column 10, `run.epochs`: value of the wrong form: expected a number, found "three"
@@ -275,6 +275,7 @@ fn full_plans() -> Vec<Plan> {
     };
     base.run.threads = Some(2);
     base.run.stop = Stop::End;
+    base.run.views = crate::Views::Flips;
     base.run.replay = Some("runs/one".into());
     let kinds = [InitialKind::Orthogonal, InitialKind::Dirac, InitialKind::DiracUniform, InitialKind::Zero];
     base.run.initial = matches

@@ -62,7 +62,13 @@ pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
             report.updates,
             report.resident_bytes as f64 / f64::from(1 << 20),
         );
-        print!("{}", table(&report.ops, report.peak_gigabytes_per_second));
+        if report.ops.is_empty() {
+            println!(
+                "operations are timed one by one only where batches are whole: without replicas and accumulate"
+            );
+        } else {
+            print!("{}", table(&report.ops, report.peak_gigabytes_per_second));
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

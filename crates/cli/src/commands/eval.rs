@@ -45,9 +45,9 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<ExitCode> {
     if facts.examples_of(split) == 0 {
         let found = format!("{split} of {}", file.display());
         let expected = "a split with examples";
-        return Err(
-            Failure::usage("nothing to evaluate", "--split", [expected, &found, "try --split test"]).into()
-        );
+        let other = [Split::Test, Split::Val, Split::Train].into_iter().find(|s| facts.examples_of(*s) > 0);
+        let hint = other.map_or(String::new(), |other| format!("try --split {other}"));
+        return Err(Failure::usage("nothing to evaluate", "--split", [expected, &found, &hint]).into());
     }
 
     let examples = Evaluation::new(&about.pipeline, splits.get(split).clone(), Evaluator::BATCH)?;

@@ -29,7 +29,10 @@ pub(crate) fn run(args: &RerunArgs) -> anyhow::Result<ExitCode> {
     let mut plan = record.plan.clone();
     plan.run.threads = conditions.threads.or(plan.run.threads);
     // The record says where its run ended, also where a target, or a person, ended it.
-    plan.run.stop = Stop::End;
+    // With several views the plan's own rule stays: which evaluations have them depends on it.
+    if plan.run.views.is_one() {
+        plan.run.stop = Stop::End;
+    }
     let kernels = conditions.kernels.as_deref().and_then(machine::kernels);
     let (mut ready, watch) = Ready::new(&plan, kernels.unwrap_or(Kernels::Auto), None)?;
     let weights = ready.read_init()?;

@@ -108,13 +108,15 @@ fn check_all(plan: &Plan, begun: &[(&Plan, &RunReader)], shelf: &Shelf) -> anyho
 
 /// Refuses a run of another plan.
 fn check_same(plan: &Plan, facts: &DataFacts, record: &RunReader) -> anyhow::Result<()> {
-    // What resolving filled in there is filled in here too, from the same files and cores; the sum of given weights is
+    // What resolving filled in there is filled in here too, from the same files; the sum of given weights is
     // only known once they are read, and is checked then.
     let mut resolved = plan.resolve(facts, machine::cores())?;
     let tuned = resolved.pipeline.tune.take().is_some();
     let chosen: &[&str] = if tuned { &["pipeline.threads", "pipeline.queue"] } else { &[] };
+    // A run goes on with the threads it began with, here as with --resume.
+    let may_change = |key: &str| matches!(key, "run.init.crc32" | "run.threads" | "pipeline.threads");
     let differences = resolved.differences(&record.plan);
-    let decided_there = |key: &str| key == "run.init.crc32" || chosen.contains(&key);
+    let decided_there = |key: &str| may_change(key) || chosen.contains(&key);
     let Some(d) = differences.iter().find(|d| !decided_there(&d.key)) else { return Ok(()) };
     let shown = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_string());
     let fields = [
