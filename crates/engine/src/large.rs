@@ -18,8 +18,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LargePages;
 
-/// A large page, and what large buffers are aligned to.
-const PAGE: usize = 2 << 20;
+/// Bytes of a large page, and what large buffers are aligned to.
+pub(crate) const PAGE: usize = 2 << 20;
 
 /// Smaller buffers would mostly be the rest of a page.
 const LEAST: usize = 2 * PAGE;
@@ -33,9 +33,9 @@ fn asked(layout: Layout) -> (Layout, bool) {
     }
 }
 
-/// Asks for large pages for the whole pages of a buffer that begins at a page. A refusal changes nothing but speed.
+/// Asks for large pages for the whole pages of an allocated buffer that begins at a page. A refusal changes nothing but speed.
 #[cfg(target_os = "linux")]
-fn advise(start: *mut u8, size: usize) {
+pub(crate) fn advise(start: *mut u8, size: usize) {
     unsafe extern "C" {
         fn madvise(
             start: *mut core::ffi::c_void,
@@ -44,13 +44,13 @@ fn advise(start: *mut u8, size: usize) {
         ) -> core::ffi::c_int;
     }
     const HUGE_PAGES: core::ffi::c_int = 14;
-    // SAFETY: the pages are whole ones of a buffer that was just allocated and belongs to the caller. The advice changes
+    // SAFETY: the pages are whole ones of a buffer that is allocated and belongs to the caller. The advice changes
     // how the system maps them, never what they hold.
     unsafe { madvise(start.cast(), size / PAGE * PAGE, HUGE_PAGES) };
 }
 
 #[cfg(not(target_os = "linux"))]
-fn advise(_: *mut u8, _: usize) {}
+pub(crate) fn advise(_: *mut u8, _: usize) {}
 
 // SAFETY: all memory is the system's allocator's. A buffer is allocated and freed with the layout that `asked` makes of
 // the caller's, which is a function of it alone, has its size, and is aligned at least as it is.

@@ -110,7 +110,7 @@ fn per_example(
 ) -> anyhow::Result<f64> {
     let facts = plan.data.expected_facts();
     let input = plan.pipeline.image_shape(facts.image);
-    let model = Model::new(&plan.model, input, facts.classes)?.trained_by(plan);
+    let model = Model::new(&plan.model, input, facts.classes)?;
     let kind = plan.optimizer.kind;
     let name =
         format!("{:?} {input:?} {kind:?} {:?} {batch}", plan.model, (plan.run.replicas, plan.run.accumulate));

@@ -2,7 +2,8 @@
 
 #![allow(unsafe_code)]
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use crate::large::{PAGE, advise};
+use std::alloc::{GlobalAlloc, Layout, System, handle_alloc_error};
 use std::ptr::NonNull;
 
 /// Values of a cache line; every buffer starts on one.
@@ -77,9 +78,6 @@ pub(crate) fn lower_bound(requests: &[Request]) -> usize {
     requests.iter().map(|r| live(r.first)).max().unwrap_or(0)
 }
 
-/// Bytes of a large page.
-const LARGE: usize = 2 << 20;
-
 /// Zeroed memory that starts on a cache line, or if it is large on a large page. The system hands out zeroed pages when
 /// they are first touched, so making a large arena takes no time. Large pages are asked for, since fast convolutions read
 /// and write at 36 places at once, more than a processor remembers the addresses of small pages for.
@@ -103,13 +101,14 @@ impl Arena {
             return Arena { start: NonNull::dangling(), len, base: NonNull::dangling() };
         }
         let (layout, align) = Arena::layout(len);
+        // From the system itself: a program's own allocator may touch every page to clear it, as `LargePages` does.
         // SAFETY: the layout is not empty.
-        let base = unsafe { alloc_zeroed(layout) };
+        let base = unsafe { System.alloc_zeroed(layout) };
         let Some(base) = NonNull::new(base) else { handle_alloc_error(layout) };
         // SAFETY: the layout has room for the values behind the next multiple of `align`.
         let start = unsafe { base.add(base.as_ptr().align_offset(align)) };
-        if align == LARGE {
-            advise(start, len * size_of::<f32>() / LARGE * LARGE);
+        if align == PAGE {
+            advise(start.as_ptr(), len * size_of::<f32>());
         }
         Arena { start: start.cast(), len, base }
     }
@@ -117,7 +116,7 @@ impl Arena {
     /// What is allocated for so many values, and what their address is to be a multiple of.
     fn layout(len: usize) -> (Layout, usize) {
         let bytes = len.checked_mul(size_of::<f32>()).expect("a program's memory can be counted");
-        let align = if bytes < LARGE { LINE * size_of::<f32>() } else { LARGE };
+        let align = if bytes < PAGE { LINE * size_of::<f32>() } else { PAGE };
         let layout = bytes.checked_add(align).map(|all| Layout::from_size_align(all, align_of::<f32>()));
         (layout.and_then(Result::ok).expect("a program's memory can be addressed"), align)
     }
@@ -141,25 +140,10 @@ impl Drop for Arena {
     fn drop(&mut self) {
         if self.len > 0 {
             // SAFETY: `new` allocated it with this layout.
-            unsafe { dealloc(self.base.as_ptr(), Arena::layout(self.len).0) };
+            unsafe { System.dealloc(self.base.as_ptr(), Arena::layout(self.len).0) };
         }
     }
 }
-
-/// Asks for large pages from `start`, which is on one, for so many bytes: a multiple of theirs. Only advice: whether the
-/// system follows it changes nothing but time.
-#[cfg(target_os = "linux")]
-fn advise(start: NonNull<u8>, bytes: usize) {
-    const HUGE_PAGES: i32 = 14;
-    unsafe extern "C" {
-        fn madvise(start: *mut std::ffi::c_void, bytes: usize, advice: i32) -> i32;
-    }
-    // SAFETY: the range is allocated, and this advice leaves what it holds.
-    unsafe { madvise(start.as_ptr().cast(), bytes, HUGE_PAGES) };
-}
-
-#[cfg(not(target_os = "linux"))]
-fn advise(_: NonNull<u8>, _: usize) {}
 
 #[cfg(test)]
 mod tests {
@@ -195,7 +179,7 @@ mod tests {
 
     #[test]
     fn arenas_are_zero_and_aligned() {
-        for len in [0, 1, 17, 100_000, LARGE / 4, LARGE + 3] {
+        for len in [0, 1, 17, 100_000, PAGE / 4, PAGE + 3] {
             let mut arena = Arena::new(len);
             assert_eq!((arena.len(), arena.values().len()), (len, len));
             assert!(len == 0 || arena.values().as_ptr().addr().is_multiple_of(64));
