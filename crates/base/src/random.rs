@@ -28,6 +28,8 @@ pub enum Purpose {
     Synthesis,
     /// Search spaces and resampling in studies.
     Study,
+    /// Which examples of a batch an update is made of.
+    Select,
 }
 
 /// A key derived from a seed, a purpose and a salt; gives a generator for any coordinate.

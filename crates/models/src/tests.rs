@@ -218,6 +218,16 @@ fn whitening_filters_are_fixed() {
 }
 
 #[test]
+fn filters_that_whiten_nothing_are_trained() {
+    let mut plan = Plan::parse(workload("cifar10-airbench94").expect("built in").toml).expect("a plan");
+    plan.set("model.whiten.images=0").expect("a setting");
+    let m = Model::new(&plan.model, [32, 32, 3], 10).expect("a network");
+    assert_eq!(m.whitening(), None);
+    let var = m.vars().get(m.vars().find("whiten.weight").expect("declared"));
+    assert_eq!((var.role, var.shape.dims()), (Role::Weight, &[2, 2, 3, 24][..]));
+}
+
+#[test]
 fn a_model_that_does_not_fit_its_input_says_so() {
     let plan = parse("kind = \"simple-cnn\"\nchannels = [32, 64]");
     let error = Model::new(&plan, [8, 8, 1], 10).unwrap_err();

@@ -174,9 +174,11 @@ fn pages_networks() {
 fn airbench() {
     for convolutions in [2, 3] {
         let sizes = format!("channels = [6, 8, 8]\nconvolutions = {convolutions}\nlogit_scale = 0.111");
-        let whiten = "whiten = { patch = 2, images = 10, eps = 0.0005 }";
-        let norm = "norm = { gain = { fixed = 1.0 }, rate = 0.4, eps = 1e-12 }";
-        side_by_side(&format!("kind = \"airbench\"\n{sizes}\n{whiten}\n{norm}"), [32, 32, 3], false);
+        for images in [10, 0] {
+            let whiten = format!("whiten = {{ patch = 2, images = {images}, eps = 0.0005 }}");
+            let norm = "norm = { gain = { fixed = 1.0 }, rate = 0.4, eps = 1e-12 }";
+            side_by_side(&format!("kind = \"airbench\"\n{sizes}\n{whiten}\n{norm}"), [32, 32, 3], false);
+        }
     }
 }
 

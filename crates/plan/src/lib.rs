@@ -11,6 +11,7 @@ mod model;
 mod optimizer;
 mod pipeline;
 mod run;
+mod select;
 
 mod target;
 
@@ -59,6 +60,7 @@ pub use pipeline::{
     WorkerLife,
 };
 pub use run::{Convolutions, EvaluatePlan, GuardPlan, InitPlan, RunPlan, Stop, Views};
+pub use select::SelectPlan;
 pub use settings::Setting;
 pub use target::{Metric, Op, Target};
 pub use validate::MOST_THREADS;

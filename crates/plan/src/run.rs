@@ -1,6 +1,6 @@
 //! The run section: how long, to what target, when to evaluate.
 
-use crate::InitialPlan;
+use crate::{InitialPlan, SelectPlan};
 use serde::{Deserialize, Serialize};
 
 /// Length, target, evaluation and threads of a run.
@@ -50,6 +50,9 @@ pub struct RunPlan {
     /// The gradient noise scale is estimated from the parts' gradients every so many updates; never if none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise_scale: Option<u64>,
+    /// Updates are made of a part of each batch; of all of it if none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub select: Option<SelectPlan>,
 }
 
 /// How convolutions are computed.

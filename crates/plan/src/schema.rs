@@ -259,6 +259,14 @@ const RUN: Form = Form::Table(&[
     may("replicas", Form::Whole),
     may("accumulate", Form::Whole),
     may("noise_scale", Form::Whole),
+    may("select", SELECT),
+]);
+
+const SELECT: Form = Form::Table(&[
+    need("keep", Form::Number),
+    may("power", Form::Number),
+    may("from", Form::Number),
+    may("until", Form::Number),
 ]);
 
 const GROWING: Form = Form::Table(&[need("by", Form::Number), need("from", Form::Number)]);

@@ -13,6 +13,7 @@ mod restore;
 mod resume;
 mod run;
 mod save;
+mod select;
 mod stopwatch;
 mod telling;
 mod views;

@@ -224,7 +224,7 @@ impl UpdateProgram {
 }
 
 /// Whether all labels are classes, those mixed in too.
-fn check_labels(batch: &Batch, classes: usize) -> Result<(), EngineError> {
+pub(crate) fn check_labels(batch: &Batch, classes: usize) -> Result<(), EngineError> {
     let mixed = batch.mixes.iter().map(|mix| mix.label).enumerate();
     let mut all = batch.labels.iter().copied().enumerate().chain(mixed);
     match all.find(|(_, label)| *label as usize >= classes) {

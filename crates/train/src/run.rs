@@ -5,12 +5,13 @@ use crate::feed::AutoRun;
 use crate::pacing::Pacer;
 use crate::programs::UpdateOutcome;
 use crate::resume::check_resumable;
+use crate::select::select;
 use crate::telling::SinceLog;
 use crate::whiten::{WHITEN, whitening_filters};
 use crate::{
     Control, Evaluator, Job, Observer, Phase, Programs, ResumeError, TrainError, restore, start_from,
 };
-use sooner_base::{Bytes, NoiseScale, Seconds, Updates};
+use sooner_base::{Bytes, NoiseScale, Purpose, Seconds, Updates};
 use sooner_engine::{State, Vars};
 use sooner_models::{Model, start_as};
 use sooner_pipeline::{Oddities, Pipeline, Position as Place};
@@ -154,7 +155,15 @@ impl<'a, 'w> Run<'a, 'w> {
     fn build<'p>(&mut self, model: Model, pipeline: &'p Pipeline) -> Result<Machinery<'p>, TrainError> {
         let plan = self.job.plan;
         let mut programs = Programs::for_plan(plan, model, self.job.kernels, self.job.pool.clone());
-        let mut vars = programs.compile(&self.batch_sizes(), &plan.optimizer)?;
+        let mut sizes = self.batch_sizes();
+        let whole = sizes.len();
+        if let Some(part) = &plan.run.select {
+            sizes.extend(sizes.clone().into_iter().map(|size| part.kept(size)));
+        }
+        let mut vars = programs.compile(&sizes, &plan.optimizer)?;
+        if plan.run.select.is_some() {
+            sizes[..whole].iter().try_for_each(|&size| programs.eval(size).map(drop))?;
+        }
         start_as(&mut vars, &plan.run.initial)?;
         let mut state = State::init(&vars, plan.seed);
         let mut given = false;
@@ -265,13 +274,18 @@ impl<'a, 'w> Run<'a, 'w> {
                 status = self.evaluate(m, observer)?;
                 continue;
             };
-            let batch = batch?;
+            let mut batch = batch?;
             if self.auto.is_some() || echoes {
                 self.job.watch.enter(Phase::Log);
                 self.note_fresh(&batch)?;
                 self.duplicates += batch.duplicates() as u64;
             }
             self.job.watch.enter(Phase::Train);
+            let fresh = batch.fresh as u64;
+            if let Some(part) = plan.run.select.filter(|part| part.holds(self.share())) {
+                let rng = plan.seed.key(Purpose::Select, 0).at(0, self.updates, 0);
+                select(&mut m.programs, &mut m.state, &mut batch, &part, rng)?;
+            }
             let mut at = plan.moment(self.job.facts.train_examples, self.updates);
             if let Some(auto) = &self.auto {
                 at.schedule = (self.fresh, auto.horizon.0);
@@ -281,7 +295,7 @@ impl<'a, 'w> Run<'a, 'w> {
                 .measure_noise(plan.run.noise_scale.is_some_and(|every| self.updates.is_multiple_of(every)));
             let outcome = m.programs.run_update(&mut m.state, &batch, plan, at)?;
             self.examples += batch.len() as u64;
-            self.fresh += batch.fresh as u64;
+            self.fresh += fresh;
             m.pipeline.recycle(batch);
             (self.updates, self.evaluated) = (self.updates + 1, false);
             self.job.watch.enter(Phase::Log);

@@ -14,4 +14,5 @@ mod kill;
 mod optimizers;
 mod parts;
 mod rerun;
+mod select;
 mod signal;

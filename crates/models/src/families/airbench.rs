@@ -14,12 +14,17 @@ pub(super) struct Airbench<'a> {
 }
 
 impl Airbench<'_> {
-    /// Unpadded whitening filters `whiten` and their negatives with biases, activation; groups `group1` to `group3`;
+    /// Unpadded whitening filters `whiten` and their negatives (or trained ones) with biases, activation; groups `group1` to `group3`;
     /// the largest value of each channel; linear without bias.
     pub(super) fn forward(&self, net: &mut Net, x: NodeId, classes: usize) -> Result<NodeId, EngineError> {
         let patch = self.whiten.patch;
         let filters = 2 * patch * patch * net.graph.shape(x).last();
-        let mut h = net.fixed_conv("whiten", x, filters, Window::valid(patch, 1))?;
+        let window = Window::valid(patch, 1);
+        let mut h = if self.whiten.images > 0 {
+            net.fixed_conv("whiten", x, filters, window)?
+        } else {
+            net.conv("whiten", x, Conv { channels: filters, window, init: Init::TorchUniform })?
+        };
         h = net.bias("whiten", h)?;
         h = net.activate(h, self.activation)?;
         for (i, channels) in self.channels.into_iter().enumerate() {

@@ -204,7 +204,9 @@ impl ModelPlan {
             ModelPlan::Resnet9 { whiten: Some(plan), .. } => {
                 Some(Whitening { plan: *plan, negatives: false })
             }
-            ModelPlan::Airbench { whiten, .. } => Some(Whitening { plan: *whiten, negatives: true }),
+            ModelPlan::Airbench { whiten, .. } if whiten.images > 0 => {
+                Some(Whitening { plan: *whiten, negatives: true })
+            }
             _ => None,
         }
     }

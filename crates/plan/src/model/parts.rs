@@ -83,7 +83,8 @@ pub enum GainPlan {
 pub struct WhitenPlan {
     /// The side of a patch in pixels.
     pub patch: usize,
-    /// The first so many images of the training split are looked at.
+    /// The first so many images of the training split are looked at. With 0, which airbench's networks allow, nothing is
+    /// whitened: the filters are drawn at random and trained like all others.
     pub images: usize,
     /// Added to each variance.
     pub eps: f64,

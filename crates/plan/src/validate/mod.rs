@@ -46,7 +46,7 @@ impl Plan {
 }
 
 /// Accepts a finite number for which the condition holds; says what was expected otherwise.
-fn number(place: &str, value: f64, expected: &str, holds: bool) -> Result<(), PlanError> {
+pub(crate) fn number(place: &str, value: f64, expected: &str, holds: bool) -> Result<(), PlanError> {
     // In the form that keeps large and small numbers short.
     let found = format_args!("{value:?}");
     if value.is_finite() && holds { Ok(()) } else { Err(PlanError::value(place, expected, found, "")) }

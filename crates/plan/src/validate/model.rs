@@ -51,7 +51,7 @@ pub(crate) fn check(model: &ModelPlan) -> Result<(), PlanError> {
                     "",
                 ));
             }
-            w.as_ref().map_or(Ok(()), whiten)
+            w.as_ref().map_or(Ok(()), |w| whiten(w, 1))
         }
         ModelPlan::Backbone { channels, logit_scale: scale, norm: n, .. } => {
             sizes("channels", channels)?;
@@ -91,7 +91,7 @@ pub(crate) fn check(model: &ModelPlan) -> Result<(), PlanError> {
             sizes("channels", channels)?;
             whole("model.convolutions", *convolutions, 2, 3)?;
             logit_scale(*scale)?;
-            whiten(w)?;
+            whiten(w, 0)?;
             norm(n)?;
             activation(a)
         }
@@ -151,9 +151,9 @@ fn norm(norm: &NormPlan) -> Result<(), PlanError> {
     number("model.norm.eps", *eps, "a number above 0", *eps > 0.0)
 }
 
-fn whiten(whiten: &WhitenPlan) -> Result<(), PlanError> {
+fn whiten(whiten: &WhitenPlan, least: usize) -> Result<(), PlanError> {
     // Of larger patches the covariance would outgrow everything else.
     whole("model.whiten.patch", whiten.patch, 1, 8)?;
-    whole("model.whiten.images", whiten.images, 1, 1 << 30)?;
+    whole("model.whiten.images", whiten.images, least, 1 << 30)?;
     number("model.whiten.eps", whiten.eps, "a number, 0 or more", whiten.eps >= 0.0)
 }

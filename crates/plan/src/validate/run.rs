@@ -32,6 +32,9 @@ pub(crate) fn check(plan: &Plan, facts: &DataFacts) -> Result<(), PlanError> {
     if let Some(init) = &run.init {
         check_init(init)?;
     }
+    if let Some(select) = &run.select {
+        select.check()?;
+    }
     check_auto(plan)?;
     crate::initial::check(&run.initial)?;
     let target = plan.target()?;
