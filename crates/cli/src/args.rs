@@ -169,6 +169,10 @@ pub(crate) struct BenchArgs {
     /// Examples a batch [default: the plan's]
     #[arg(long, value_name = "N")]
     pub(crate) batch: Option<usize>,
+    /// Measure updates for so long, one at least, and neither single operations nor memory [default: 3, five updates at
+    /// least, and both]
+    #[arg(long, value_name = "S", allow_negative_numbers = true)]
+    pub(crate) seconds: Option<f64>,
 }
 
 #[derive(Debug, Args)]

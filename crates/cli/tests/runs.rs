@@ -169,5 +169,26 @@ fn speed_is_measured() {
     for key in ["examples_per_second", "gflops", "peak_gflops", "share", "updates", "resident_bytes"] {
         assert!(bench[key].as_f64().is_some_and(|value| value > 0.0), "{key} of {bench}");
     }
+    assert!(bench["ops"].as_array().is_some_and(|ops| !ops.is_empty()), "{bench}");
+    let brief = run(here.path(), &[&words[..], &["--seconds", "0.1"]].concat()).json();
+    assert!(brief["updates"].as_f64() < bench["updates"].as_f64(), "{brief}");
+    assert_eq!(
+        (&brief["ops"], &brief["peak_gigabytes_per_second"]),
+        (&Value::from([0; 0]), &Value::Null),
+        "{brief}"
+    );
     assert!(support::contents(here.path()).is_empty());
+}
+
+#[test]
+fn the_first_updates_have_a_line_each() {
+    let here = folder();
+    let done = run(here.path(), &tiny(&["--set", "run.target=none", "--out", "run", "--json"]));
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    let log = fs::read_to_string(here.path().join("run/run.jsonl")).expect("a log");
+    let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let told: Vec<u64> =
+        lines.iter().filter(|l| l["line"] == "progress").filter_map(|l| l["updates"].as_u64()).collect();
+    let made = done.json()["position"]["updates"].as_u64().expect("a count");
+    assert!(told.starts_with(&(1..=made.min(10)).collect::<Vec<_>>()), "{made} updates, lines of {told:?}");
 }

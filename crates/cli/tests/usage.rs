@@ -51,6 +51,7 @@ fn words_that_mean_nothing() {
         &["nqm", "--optimizer", "sgd", "--batch", "1", "--threads", "0"],
         &["eval"],
         &["bench", "--batch", "-3"],
+        &["bench", "--seconds", "0"],
     ] {
         refused(words, 2);
     }

@@ -16,7 +16,7 @@ pub const FORMAT: u32 = 1;
 pub enum Line {
     /// The first line.
     Run(Header),
-    /// How training goes, now and then.
+    /// How training goes: after each of the first updates, then now and then.
     Progress(Progress),
     /// One evaluation.
     Evaluation(Evaluation),

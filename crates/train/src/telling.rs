@@ -16,6 +16,10 @@ use std::collections::BTreeMap;
 /// Seconds of the training clock between two progress lines of a record.
 const PROGRESS_SECONDS: f64 = 1.0;
 
+/// So many first updates have a line each, whatever they take: their losses can be compared with those of another program
+/// that starts from the same weights.
+const FIRST_UPDATES: u64 = 10;
+
 /// The share of the averages of signal and noise that each estimate leaves: they go over about 100 of them.
 const NOISE_DECAY: f64 = 0.99;
 
@@ -54,7 +58,7 @@ impl Run<'_, '_> {
         self.since_log.updates += 1;
         self.since_log.loss += outcome.loss;
         let seconds = at.training_seconds.0 - self.since_log.training;
-        if now || seconds >= PROGRESS_SECONDS {
+        if now || self.updates <= FIRST_UPDATES || seconds >= PROGRESS_SECONDS {
             let examples = at.examples.0 - self.since_log.examples;
             let line = ProgressLine {
                 at,

@@ -28,22 +28,23 @@ struct Report {
     gflops: f64,
     peak_gflops: f64,
     share: f64,
-    /// Measured memory bandwidth.
-    peak_gigabytes_per_second: f64,
+    /// Measured memory bandwidth; null if the time to measure was given.
+    peak_gigabytes_per_second: Option<f64>,
     updates: usize,
     kernels: &'static str,
     resident_bytes: u64,
-    /// Every operation of an update, in order; none where batches are cut into parts.
+    /// Every operation of an update, in order; none where batches are cut into parts, or the time to measure was given.
     ops: Vec<OpReport>,
     replicas: usize,
     accumulate: usize,
 }
 
 pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
+    args.seconds.map_or(Ok(()), |seconds| settle::positive("--seconds", seconds))?;
     let batch = args.batch.map(|n| Setting::option("--batch", "pipeline.stages.batch", &n.to_string()));
     let plan = settle::plan(&args.plan, batch.as_slice())?;
     plan.check_without_data()?;
-    let report = measure(&plan)?;
+    let report = measure(&plan, args.seconds)?;
     if args.plan.json {
         println!("{}", serde_json::to_string(&report)?);
     } else {
@@ -62,18 +63,19 @@ pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
             report.updates,
             report.resident_bytes as f64 / f64::from(1 << 20),
         );
-        if report.ops.is_empty() {
-            println!(
+        match report.peak_gigabytes_per_second {
+            Some(bandwidth) if !report.ops.is_empty() => print!("{}", table(&report.ops, bandwidth)),
+            Some(_) => println!(
                 "operations are timed one by one only where batches are whole: without replicas and accumulate"
-            );
-        } else {
-            print!("{}", table(&report.ops, report.peak_gigabytes_per_second));
+            ),
+            None => (),
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn measure(plan: &Plan) -> anyhow::Result<Report> {
+/// Given a time to measure, updates alone: what an outsider sees of the process's memory is then the update's.
+fn measure(plan: &Plan, given: Option<f64>) -> anyhow::Result<Report> {
     let clock = MonotonicClock::start();
     let threads = plan.run.threads.unwrap_or_else(machine::cores);
     if let Some(note) = machine::oversubscribed(threads) {
@@ -81,7 +83,7 @@ fn measure(plan: &Plan) -> anyhow::Result<Report> {
     }
     let engine = Engine::for_plan(plan, threads, Kernels::Auto);
     let peak = engine.measure_peak(&clock);
-    let ceilings = Ceilings { flops: peak.gflops * 1e9, bytes: measure_bandwidth(&engine.pool, &clock) };
+    let bandwidth = given.is_none().then(|| measure_bandwidth(&engine.pool, &clock));
     let facts = plan.data.expected_facts();
     let input = plan.pipeline.image_shape(facts.image);
     let batch = made_up(plan.batch_size(), input, facts.classes);
@@ -92,9 +94,10 @@ fn measure(plan: &Plan) -> anyhow::Result<Report> {
     let mut state = State::init(&vars, plan.seed);
 
     programs.run_still(&mut state, &batch, plan)?;
+    let (enough, least) = given.map_or((SECONDS, UPDATES), |seconds| (seconds, 1));
     let mut seconds = Vec::new();
     let start = clock.now();
-    while seconds.len() < UPDATES || (clock.now() - start).0 < SECONDS {
+    while seconds.len() < least || (clock.now() - start).0 < enough {
         let before = clock.now();
         programs.run_still(&mut state, &batch, plan)?;
         seconds.push((clock.now() - before).0);
@@ -103,9 +106,12 @@ fn measure(plan: &Plan) -> anyhow::Result<Report> {
     let examples_per_second = batch.len() as f64 / typical;
     let gflops = examples_per_second * flops / 1e9;
     // Of a batch that is cut there is no one program to look into.
-    let ops = match programs.whole(batch.len()) {
-        Some(native) => time_operations(native, &mut state, &batch, ceilings, &clock)?,
-        None => Vec::new(),
+    let ops = match (programs.whole(batch.len()), bandwidth) {
+        (Some(native), Some(bytes)) => {
+            let ceilings = Ceilings { flops: peak.gflops * 1e9, bytes };
+            time_operations(native, &mut state, &batch, ceilings, &clock)?
+        }
+        _ => Vec::new(),
     };
     Ok(Report {
         workload: plan.name.clone(),
@@ -115,7 +121,7 @@ fn measure(plan: &Plan) -> anyhow::Result<Report> {
         gflops,
         peak_gflops: peak.gflops,
         share: gflops / peak.gflops,
-        peak_gigabytes_per_second: ceilings.bytes * 1e-9,
+        peak_gigabytes_per_second: bandwidth.map(|bytes| bytes * 1e-9),
         updates: seconds.len(),
         kernels: programs.kernel_name(),
         resident_bytes: programs.resident_bytes().0,
