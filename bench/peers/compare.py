@@ -241,7 +241,8 @@ def say(text):
 
 def machine(args):
     cpu = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
-    version = subprocess.run([args.sooner, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    version = subprocess.run([args.sooner, "--version"], capture_output=True, text=True, check=True).stdout
+    version = version.splitlines()[0].removeprefix("sooner ")
     return {"cpu": cpu and cpu[1], "cores": os.cpu_count(), "threads": args.threads, "sooner": version}
 
 
