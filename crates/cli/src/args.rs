@@ -8,14 +8,22 @@ use std::path::PathBuf;
 /// Trains a neural network to a stated target in the least time, and shows where the time goes.
 #[derive(Debug, Parser)]
 #[command(name = "sooner", version, long_version = crate::version::long(), max_term_width = 100)]
+#[command(
+    after_help = "Begin with `sooner train`, which needs no files; `sooner workloads` lists what else there is to train."
+)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
+/// How a run ended, for scripts.
+const EXIT_CODES: &str = "Exit codes: 0 target reached (or nothing to reach and done), 1 error, 2 usage, 3 budget ended \
+                          before the target, 4 diverged, 130 interrupted";
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Train a workload to its target.
+    #[command(after_help = EXIT_CODES)]
     Train(TrainArgs),
     /// Run a record's own plan again and say whether the bits agree.
     Rerun(RerunArgs),
@@ -96,7 +104,7 @@ pub(crate) struct PlanArgs {
     /// A built-in workload (see `sooner workloads`) or a plan file ending in .toml [default: shapes-cnn]
     #[arg(value_name = "WORKLOAD|PLAN.toml")]
     pub(crate) workload: Option<String>,
-    /// Folder of the data set's files; of cifar10 also its tar.gz
+    /// Folder of the data set's files; of cifar10 also its tar.gz, of tar shards also their address
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
     /// Engine threads [default: all cores]
@@ -113,6 +121,12 @@ pub(crate) struct PlanArgs {
     pub(crate) json: bool,
 }
 
+/// A seed that a plan can be written with: TOML's integers end below 2^63.
+pub(crate) fn seed(text: &str) -> Result<u64, String> {
+    let number = text.parse::<u64>().ok().filter(|seed| i64::try_from(*seed).is_ok());
+    number.ok_or_else(|| "a seed is a whole number from 0 to 2^63 - 1".to_string())
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct TrainArgs {
     #[command(flatten)]
@@ -124,7 +138,7 @@ pub(crate) struct TrainArgs {
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) epochs: Option<f64>,
     /// Decides initial values, order and augmentation
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = seed, allow_negative_numbers = true)]
     pub(crate) seed: Option<u64>,
     /// The same plan once for each seed, e.g. 1..5 or 1,2,7; with --out, goes on with what is there
     #[arg(long, value_name = "LIST", conflicts_with_all = ["seed", "resume"])]
@@ -143,8 +157,8 @@ pub(crate) struct TrainArgs {
     #[arg(long, value_name = "RECORD", conflicts_with = "resume")]
     pub(crate) replay: Option<PathBuf>,
     /// Go on with the run of this record; --target, --epochs (its end alone), --threads, --replicas (if
-    /// replicas times accumulate stays), --set run.noise_scale and --set pipeline.threads may
-    /// change with it
+    /// replicas times accumulate stays), --set run.noise_scale, --set pipeline.threads and
+    /// --set pipeline.on_bad may change with it
     #[arg(long, value_name = "DIR")]
     pub(crate) resume: Option<PathBuf>,
 }
@@ -199,10 +213,10 @@ pub(crate) struct SubmitArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) author: String,
     /// How to reach them
-    #[arg(long, value_name = "ADDRESS", default_value = "")]
+    #[arg(long, value_name = "ADDRESS", default_value = "", hide_default_value = true)]
     pub(crate) email: String,
     /// Where the code can be read
-    #[arg(long, value_name = "URL", default_value = "")]
+    #[arg(long, value_name = "URL", default_value = "", hide_default_value = true)]
     pub(crate) code_url: String,
     /// What the machine is called [default: its processor and cores, as recorded]
     #[arg(long, value_name = "TEXT")]
@@ -312,7 +326,7 @@ pub(crate) struct DataSetArgs {
     /// A published set (see `sooner data list`)
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
-    /// Folder of the files, or of the set's own folder; for `check` an archive of them too
+    /// Folder of the set's files, or the folder above theirs; to compare, also an archive of them
     #[arg(value_name = "DIR")]
     pub(crate) dir: PathBuf,
     /// Print exactly one JSON object on the last line of stdout

@@ -4,8 +4,8 @@ use crate::progress::duration;
 use sooner_base::Seconds;
 use sooner_record::{Status, Summary};
 
-/// What a person reads at the end.
-pub(crate) fn closing(s: &Summary) -> String {
+/// What a person reads at the end: what the run came to, and what would shorten it.
+pub(crate) fn closing(s: &Summary, advice: &[String]) -> String {
     let mut lines = Vec::new();
     let target = s.target.as_deref().unwrap_or("no target");
     lines.push(match (s.status, &s.reached_at) {
@@ -77,7 +77,6 @@ pub(crate) fn closing(s: &Summary) -> String {
         duration(s.ceiling.seconds_at_peak.0)
     ));
     lines.extend(data(s));
-    let advice = crate::shorten::advice(s);
     lines.extend(advice.iter().enumerate().map(|(k, text)| {
         let name = if k == 0 { "shorter" } else { "" };
         format!("  {name:<9} {}", wrapped(text))

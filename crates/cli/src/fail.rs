@@ -6,11 +6,13 @@ use sooner_engine::EngineError;
 use sooner_models::ModelError;
 use sooner_pipeline::PipelineError;
 use sooner_plan::{Complaint, PlanError};
-use sooner_record::RecordError;
+use sooner_record::{PLAN_FILE, RecordError, WEIGHTS_FILE};
 use sooner_study::{Fault, StudyError};
 use sooner_train::{Misfit, ResumeError, TrainError};
 use std::error::Error;
 use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// A complaint that the command line itself makes.
@@ -42,6 +44,11 @@ impl Failure {
     pub(crate) fn interrupted() -> Failure {
         let fields = ["a run to begin", "Ctrl-C while data were read", "nothing was written"];
         Failure { code: 130, ..Failure::usage("interrupted before the run began", "sooner train", fields) }
+    }
+
+    /// Whether an error says that the user ended the process.
+    pub(crate) fn is_interruption(error: &anyhow::Error) -> bool {
+        error.downcast_ref::<Failure>().is_some_and(|failure| failure.code == 130)
     }
 
     /// The same about a study's input; questions that make no sense are usage errors, malformed files are not.
@@ -78,8 +85,11 @@ pub(crate) fn usage(error: &clap::Error, json: bool) -> ExitCode {
         });
         println!("{}", json!({ "error": complaint }));
     } else {
-        // A closed pipe on the other side is no reason to fail again.
-        let _ = error.print();
+        let printed = error.print();
+        // What stderr does not take changes nothing; a help text that nobody gets is a result lost.
+        if !error.use_stderr() {
+            crate::out::note(printed);
+        }
     }
     ExitCode::from(error.exit_code() as u8)
 }
@@ -106,10 +116,34 @@ fn clipped(text: &str, most: usize) -> String {
     format!("{start} [{} characters left out] {end}", count - head - tail)
 }
 
+/// Says that what was printed did not arrive. A command that went well has failed by that; one that did not keeps its code.
+pub(crate) fn lost(error: &io::Error, code: ExitCode) -> ExitCode {
+    eprintln!("error: stdout: the result could not be printed: {error}");
+    if code == ExitCode::SUCCESS { ExitCode::FAILURE } else { code }
+}
+
+/// The error and its causes, those left out that are told by what stands before them.
+fn chain(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match &*text {
+        "" => cause,
+        _ if text.contains(&cause) => text,
+        _ => format!("{text}: {cause}"),
+    })
+}
+
+/// An error for people: the chain, and what to do next where that does not say it.
+fn text(error: &anyhow::Error, complaint: Option<&Complaint>) -> String {
+    let text = chain(error);
+    match complaint {
+        Some(c) if !c.hint.is_empty() && !text.contains(&c.hint) => format!("{text}\nhint: {}", c.hint),
+        _ => text,
+    }
+}
+
 /// Reports an error and returns its exit code.
 pub(crate) fn report(error: &anyhow::Error, json: bool) -> ExitCode {
     let (complaint, code) = classify(error);
-    eprintln!("error: {}", clipped(&format!("{error:#}"), LONGEST_TEXT));
+    eprintln!("error: {}", clipped(&text(error, complaint.as_ref()), LONGEST_TEXT));
     if json {
         let complaint = match complaint {
             Some(c) => json!(Complaint {
@@ -120,7 +154,7 @@ pub(crate) fn report(error: &anyhow::Error, json: bool) -> ExitCode {
                 hint: clipped(&c.hint, LONGEST_FIELD),
             }),
             None => {
-                let what = clipped(&format!("{error:#}"), LONGEST_TEXT);
+                let what = clipped(&chain(error), LONGEST_TEXT);
                 json!({ "what": what, "where": "sooner", "expected": "no error", "found": what, "hint": "" })
             }
         };
@@ -154,7 +188,7 @@ fn told(cause: &(dyn Error + 'static)) -> Option<(Complaint, u8)> {
         return Some(pipeline_told(pipeline));
     }
     if let Some(record) = cause.downcast_ref::<RecordError>() {
-        return Some((record.complaint(), 1));
+        return Some((record_told(record), 1));
     }
     if let Some(model) = cause.downcast_ref::<ModelError>() {
         return Some(model_told(model));
@@ -171,7 +205,7 @@ fn told(cause: &(dyn Error + 'static)) -> Option<(Complaint, u8)> {
     match cause.downcast_ref::<TrainError>()? {
         TrainError::Plan(plan) => Some((plan.complaint().clone(), 2)),
         TrainError::Pipeline(pipeline) => Some(pipeline_told(pipeline)),
-        TrainError::Record(record) => Some((record.complaint(), 1)),
+        TrainError::Record(record) => Some((record_told(record), 1)),
         TrainError::Model(model) => Some(model_told(model)),
         TrainError::Engine(engine) => Some(engine_told(engine)),
         TrainError::Misfit(misfit) => Some((misfit.complaint(), 1)),
@@ -189,6 +223,34 @@ fn pipeline_told(error: &PipelineError) -> (Complaint, u8) {
             | PipelineError::Budget { .. }
     );
     (error.complaint(), if usage { 2 } else { 1 })
+}
+
+/// A folder that is no record may hold records, as that of a series over seeds does.
+fn record_told(error: &RecordError) -> Complaint {
+    let mut complaint = error.complaint();
+    let folder = match error {
+        RecordError::NoRecord { folder, .. } => Some(folder.as_path()),
+        RecordError::Read { path, .. } if path.ends_with(WEIGHTS_FILE) && !path.exists() => path.parent(),
+        _ => None,
+    };
+    if let Some(hint) = folder.and_then(records_within) {
+        complaint.hint = hint;
+    }
+    complaint
+}
+
+/// Says which records a folder holds one level below it; none if it holds none.
+fn records_within(folder: &Path) -> Option<String> {
+    let entries = std::fs::read_dir(folder).ok()?;
+    let mut records: Vec<PathBuf> =
+        entries.flatten().map(|entry| entry.path()).filter(|path| path.join(PLAN_FILE).is_file()).collect();
+    // Those of a series by their numbers.
+    records.sort_by_key(|path| (path.as_os_str().len(), path.clone()));
+    let first = records.first()?.display();
+    Some(match records.len() {
+        1 => format!("it holds a record, `{first}`: name that"),
+        n => format!("it holds {n} records: name one of them, such as `{first}`"),
+    })
 }
 
 /// Sizes of the plan that do not fit together.
@@ -269,7 +331,31 @@ fn engine_told(error: &EngineError) -> (Complaint, u8) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::PathBuf;
+
+    /// As people read it.
+    fn told_as(error: impl Into<anyhow::Error>) -> String {
+        let error = error.into();
+        text(&error, classify(&error).0.as_ref())
+    }
+
+    #[test]
+    fn causes_are_told_once_and_hints_too() {
+        let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
+        let path = PathBuf::from("a");
+        let read = told_as(RecordError::Read { path: path.clone(), source: denied() });
+        assert_eq!(read, "cannot read a: permission denied");
+        let read = told_as(PipelineError::Read { path: path.clone(), source: denied() });
+        assert_eq!(read.matches("permission denied").count(), 1, "{read}");
+        let damaged = told_as(RecordError::Damaged { path: path.clone() });
+        assert!(
+            damaged.ends_with("\nhint: restore it from a copy, or remove it to start the run over"),
+            "{damaged}"
+        );
+        let exists = told_as(RecordError::Exists { folder: path, file: "plan.toml" });
+        assert_eq!(exists.matches("choose another folder").count(), 1, "{exists}");
+        let context = anyhow::Error::new(denied()).context("cannot read b");
+        assert_eq!(told_as(context), "cannot read b: permission denied");
+    }
 
     #[test]
     fn long_texts_lose_their_middle() {

@@ -25,6 +25,14 @@ use std::process::ExitCode;
 static ALLOCATOR: sooner_engine::LargePages = sooner_engine::LargePages;
 
 fn main() -> ExitCode {
+    let code = command();
+    match out::lost() {
+        Some(error) => fail::lost(&error, code),
+        None => code,
+    }
+}
+
+fn command() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
     let cli = match Cli::try_parse_from(&words) {
         Ok(cli) => cli,

@@ -36,15 +36,15 @@ impl Ready {
         kernels: Kernels,
         spent: Option<(TimeSplit, Seconds)>,
     ) -> anyhow::Result<(Ready, Stopwatch)> {
-        Ready::on_shelf(typed, kernels, spent, &Shelf::default())
+        Ready::on_shelf(typed, kernels, spent, (&Shelf::default(), &|| false))
     }
 
-    /// The same where runs before this one may have read the data already.
+    /// The same where runs before this one may have read the data already, or where nobody wants them any more.
     pub(crate) fn on_shelf(
         typed: &Plan,
         kernels: Kernels,
         spent: Option<(TimeSplit, Seconds)>,
-        shelf: &Shelf,
+        (shelf, unwanted): (&Shelf, &dyn Fn() -> bool),
     ) -> anyhow::Result<(Ready, Stopwatch)> {
         let clock: Arc<dyn Clock> = Arc::new(MonotonicClock::start());
         let expected = settle::peek(typed)?;
@@ -57,7 +57,7 @@ impl Ready {
             Some((split, preprocess)) => Stopwatch::resume(clock.clone(), &split, preprocess),
         };
         // As typed: of the user's own files the plan so far has only a guess of how many there are.
-        let splits = shelf.get(&typed.data, engine.pool.threads(), clock.as_ref())?;
+        let splits = shelf.get(&typed.data, engine.pool.threads(), &clock, unwanted)?;
         let facts = settle::facts(&splits);
         // The authors' sets have the expected sizes; the user's own files of the same format may not.
         let plan = if facts == expected { plan } else { typed.resolve(&facts, machine::cores())? };

@@ -137,6 +137,9 @@ fn a_submission_holds_the_run() {
     let description: Value =
         serde_json::from_str(&fs::read_to_string(folder.join(format!("{name}.json"))).unwrap()).unwrap();
     assert_eq!(description["author"], "A \"quoted\" name");
+    // Drawings need no files.
+    assert_eq!(description["misc"]["commandLine"], "sooner train plan.toml");
+    assert_eq!((&description["misc"]["views"], &description["misc"]["final"]), (&"one".into(), &Value::Null));
     assert_eq!(description["version"], "v1.0");
     // Our own reader of such tables finds the time that was said.
     let table = folder.join(format!("{name}.tsv")).display().to_string();
@@ -152,6 +155,11 @@ fn a_submission_holds_the_run() {
     assert_eq!((again.code, again.error()["found"].as_str()), (Some(1), Some("files in it")));
     let missed = run(here.path(), &["submit", "run", "--author", "A", "--goal", "1", "--out", "o"]);
     assert!(missed.stdout.contains("not reached"), "{}", missed.stdout);
+    for nobody in ["", "  "] {
+        let refused = run(here.path(), &["submit", "run", "--author", nobody, "--out", "n", "--json"]);
+        assert_eq!((refused.code, refused.error()["where"].as_str()), (Some(2), Some("--author")));
+        assert!(!here.path().join("n").exists());
+    }
     // Validation is not what such races are about.
     let done = run(here.path(), &tiny(&["--out", "val"]));
     assert_eq!(done.code, Some(3), "{}", done.stderr);
@@ -204,4 +212,54 @@ fn the_end_is_judged_by_several_views_and_says_what_one_view_gives() {
         let again = run(here.path(), &["rerun", record, "--json"]).json();
         assert_eq!(again["agree"], true, "{again}");
     }
+}
+
+/// A column of accuracies that can be compared with each other; what the end is judged by stands apart.
+#[test]
+fn the_rows_of_a_submission_are_of_one_kind() {
+    let here = folder();
+    let submitted = |name: &str, stop: &str| {
+        let stop = format!("run.stop={stop}");
+        let words = ["--target", "test.accuracy>=0.99", "--set", "run.views=flips", "--set", &stop];
+        let words = tiny(&[&words[..], &["--set", "run.evaluate=epoch", "--out", name]].concat());
+        assert_eq!(run(here.path(), &words).code, Some(3));
+        let report = run(here.path(), &["submit", name, "--author", "A", "--json", "--goal", "0.01"]).json();
+        let file = |ending: &str| {
+            let name = format!("{name}/submission/{}.{ending}", report["name"].as_str().expect("a name"));
+            fs::read_to_string(here.path().join(name)).expect("a file")
+        };
+        let description: Value = serde_json::from_str(&file("json")).expect("JSON");
+        let log = fs::read_to_string(here.path().join(name).join("run.jsonl")).expect("a log");
+        let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        let evaluations: Vec<Value> = lines.filter(|line| line["line"] == "evaluation").collect();
+        let rows: Vec<f64> =
+            file("tsv").lines().skip(1).map(|l| l.rsplit('\t').next().unwrap().parse().unwrap()).collect();
+        assert_eq!(rows.len(), evaluations.len());
+        (report, description["misc"].clone(), evaluations, rows)
+    };
+    let near = |percent: f64, accuracy: &Value| {
+        (percent - 100.0 * accuracy.as_f64().expect("a number")).abs() < 1e-3
+    };
+
+    let (report, misc, evaluations, rows) = submitted("end", "end");
+    let last = evaluations.last().expect("evaluations");
+    assert_eq!(
+        (&report["views"], &misc["views"], &misc["final"]["views"]),
+        (&"one".into(), &"one".into(), &"flips".into())
+    );
+    assert!(near(rows[rows.len() - 1], &last["seen"]["one"]["accuracy"]), "{rows:?} {last}");
+    assert!(
+        near(misc["final"]["top1Accuracy"].as_f64().expect("a number"), &last["accuracy"]),
+        "{misc} {last}"
+    );
+    let told = run(here.path(), &["submit", "end", "--author", "A", "--out", "told"]);
+    assert!(told.stdout.contains("by 2 views of each image; "), "{}", told.stdout);
+
+    // Where every evaluation may end the run, all of them have the same views.
+    let (report, misc, evaluations, rows) = submitted("target", "target");
+    assert_eq!(
+        (&report["views"], &misc["views"], &misc["final"]),
+        (&"flips".into(), &"flips".into(), &Value::Null)
+    );
+    assert!(rows.iter().zip(&evaluations).all(|(row, e)| near(*row, &e["accuracy"])), "{rows:?}");
 }

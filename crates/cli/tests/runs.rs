@@ -192,3 +192,67 @@ fn the_first_updates_have_a_line_each() {
     let made = done.json()["position"]["updates"].as_u64().expect("a count");
     assert!(told.starts_with(&(1..=made.min(10)).collect::<Vec<_>>()), "{made} updates, lines of {told:?}");
 }
+
+/// The folder of a series is no record, and says which it holds; drawings have no folder.
+#[test]
+fn what_a_record_is_not() {
+    let here = folder();
+    let done = run(here.path(), &tiny(&["--seeds", "9,10", "--out", "s", "--target", "none"]));
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    for words in [
+        &["eval", "s"][..],
+        &["rerun", "s"],
+        &["submit", "s", "--author", "A"],
+        &["report", "s"],
+        &["train", "--resume", "s"],
+        &["train", "--init", "s"],
+    ] {
+        let done = run(here.path(), words);
+        assert_eq!(done.code, Some(1), "{words:?}: {}{}", done.stdout, done.stderr);
+        let hint = "hint: it holds 2 records: name one of them, such as `s/seed-9`";
+        assert!(done.stderr.contains(hint), "{words:?}: {}", done.stderr);
+        let json = run(here.path(), &[words, &["--json"]].concat()).error();
+        assert_eq!(json["hint"], hint["hint: ".len()..], "{json}");
+    }
+    let done = run(here.path(), &["eval", "s/seed-9", "--data", "s"]);
+    assert_eq!(done.code, Some(2), "{}", done.stderr);
+    assert!(done.stderr.contains("data drawn by code have no folder"), "{}", done.stderr);
+}
+
+/// Ctrl-C within the first run of a series, and between two of them.
+#[test]
+fn an_interrupted_series_says_what_it_came_to() {
+    let here = folder();
+    let series = |out: &str, epochs: &str, heard: &str| {
+        let mut words = tiny(&["--target", "val.loss<1e-9", "--seeds", "1..2", "--out", out]);
+        let at = words.iter().position(|word| *word == "2").expect("tiny runs take 2 epochs");
+        words[at] = epochs;
+        let mut child = command(here.path(), &words)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the command starts");
+        let mut stderr = BufReader::new(child.stderr.take().expect("piped"));
+        let mut said = String::new();
+        while !said.contains(heard) {
+            assert!(stderr.read_line(&mut said).expect("UTF-8") > 0, "{said}");
+        }
+        Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill");
+        std::io::Read::read_to_string(&mut stderr, &mut said).expect("UTF-8");
+        let output = child.wait_with_output().expect("it ends");
+        let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(output.status.code(), Some(130), "{stdout}{said}");
+        assert!(said.contains(&format!("with --out {out} goes on")), "{said}");
+        assert!(!said.contains("nothing was written"), "{said}");
+        stdout
+    };
+    // Its opening line is said when its record is there.
+    let first = series("first", "1e6", "shapes-cnn: to ");
+    assert!(first.contains("interrupted") && !first.contains("mean") && !first.contains("n = 0"), "{first}");
+    let second = series("second", "2", "seed 1: ");
+    assert!(second.contains("reached by 0 of 1 that have ended"), "{second}");
+    assert!(second.contains("n = 1") && !second.contains("meet"), "{second}");
+    let words = tiny(&["--target", "val.loss<1e-9", "--seeds", "1..2", "--out", "second", "--json"]);
+    let whole = run(here.path(), &words).json();
+    assert_eq!((&whole["interrupted"], &whole["final"]["n"]), (&false.into(), &2.into()), "{whole}");
+}

@@ -6,6 +6,8 @@ mod support;
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
 use support::server::{Manners, Server};
 use support::{folder, run};
 
@@ -274,4 +276,106 @@ fn series_on_own_images_and_tuned_ones_go_on() {
         let expected = other.error()["expected"].to_string();
         assert!(expected.contains("schedule.learning_rate = 0.01"), "{expected}");
     }
+}
+
+/// Sends Ctrl-C to a command that waits for a server, and returns its exit code, result and what it said; it must not wait
+/// for the server's silence to be long enough.
+fn interrupted(child: std::process::Child) -> (Option<i32>, Value, String) {
+    std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill");
+    let sent = Instant::now();
+    let output = child.wait_with_output().expect("it ends");
+    let (took, stderr) = (sent.elapsed(), String::from_utf8_lossy(&output.stderr).into_owned());
+    assert!(took < Duration::from_secs(10), "{took:?}: {stderr}");
+    (output.status.code(), serde_json::from_slice(output.stdout.trim_ascii()).expect("JSON"), stderr)
+}
+
+/// A command in the background, once something holds.
+fn started(words: &[&str], mut holds: impl FnMut(u32) -> bool) -> std::process::Child {
+    let mut command = support::command(Path::new("."), words);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !holds(child.id()) {
+        assert!(Instant::now() < deadline, "it does not come to the place");
+        std::thread::yield_now();
+    }
+    child
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn ctrl_c_does_not_wait_for_a_silent_server() {
+    let work = folder();
+    let out = work.path().join("run");
+    let words = |address: &str| -> Vec<String> {
+        let data = format!("data={{kind=\"webdataset\",path={},validation=0}}", quoted(address));
+        let fixed =
+            ["train", "shapes-cnn", "--set", "model={kind=\"softmax\"}", "--set", STAGES, "--target", "none"];
+        let more = ["--json", "--out", out.to_str().expect("UTF-8"), "--set", &data];
+        fixed.iter().chain(&more).map(ToString::to_string).collect()
+    };
+    // It takes the connection and says nothing: there is no run yet.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let loading = words(&format!("http://{}", silent.local_addr().expect("an address")));
+    let loading: Vec<&str> = loading.iter().map(String::as_str).collect();
+    let child = started(&loading, |_| silent.accept().is_ok());
+    let (code, result, _) = interrupted(child);
+    assert_eq!((code, &result["error"]["what"]), (Some(130), &"interrupted before the run began".into()));
+    assert!(!out.exists());
+
+    // It falls silent in the middle of a shard: the run ends as interrupted, and can go on.
+    let shards = work.path().join("shards");
+    pack(&shards, &[]);
+    let files = fs::read_dir(&shards).expect("a folder").map(|entry| {
+        let path = entry.expect("an entry").path();
+        (path.file_name().expect("a name").to_string_lossy().to_string(), fs::read(&path).expect("readable"))
+    });
+    let server = Server::start(files.collect(), Manners { stalls: Some(100_000), ..Manners::default() });
+    let training = words(server.address().trim_end_matches('/'));
+    let training: Vec<&str> = training.iter().map(String::as_str).collect();
+    let child = started(&training, |_| out.join("run.jsonl").metadata().is_ok_and(|log| log.len() > 0));
+    let (code, result, stderr) = interrupted(child);
+    assert_eq!((code, &result["status"]), (Some(130), &"interrupted".into()), "{result} {stderr}");
+    assert!(out.join("checkpoint").exists());
+}
+
+/// A bad image ends a run that fails on such, and the run goes on without it as if it had left it out from the start.
+#[test]
+fn a_run_that_a_bad_image_ended_goes_on_without_it() {
+    let work = folder();
+    let (shards, images) = (work.path().join("shards"), work.path().join("images"));
+    pack(&shards, &["--in-order"]);
+    unpack(&shards, &images);
+    let victim = fs::read_dir(images.join("train/class-3")).expect("a folder").next().expect("an image");
+    fs::write(victim.expect("an entry").path(), "no image").expect("written");
+    let data = format!(
+        "data={{kind=\"image-folder\",path={},validation=0}}",
+        quoted(images.to_str().expect("UTF-8"))
+    );
+    let train = |name: &str, more: &[&str]| {
+        let words =
+            ["train", "shapes-cnn", "--set", "model={kind=\"softmax\"}", "--set", &data, "--set", STAGES];
+        let rest = ["--epochs", "2", "--target", "none", "--out", name];
+        run(work.path(), &[&words[..], &rest, more].concat())
+    };
+    let failed = train("failed", &[]);
+    assert_eq!(failed.code, Some(1), "{}", failed.stdout);
+    assert!(failed.stderr.contains("on_bad"), "{}", failed.stderr);
+    let resumed = run(work.path(), &["train", "--resume", "failed", "--set", "pipeline.on_bad=skip"]);
+    assert_eq!(resumed.code, Some(0), "{}", resumed.stderr);
+    assert!(resumed.stdout.contains("1 bad example"), "{}", resumed.stdout);
+    let whole = train("whole", &["--set", "pipeline.on_bad=skip"]);
+    assert_eq!(whole.code, Some(0), "{}", whole.stderr);
+    let weights = |name: &str| fs::read(work.path().join(name).join("weights.safetensors")).expect("weights");
+    assert!(weights("failed") == weights("whole"));
+}
+
+/// What cannot be had from a server has nothing to do with permissions.
+#[test]
+fn servers_without_the_file_get_a_hint_of_their_own() {
+    let server = Server::start(Vec::new(), Manners::default());
+    let done = run(Path::new("."), &["data", "stat", "webdataset", server.address().trim_end_matches('/')]);
+    assert_eq!(done.code, Some(1));
+    assert!(done.stderr.contains("is the address right"), "{}", done.stderr);
+    assert!(!done.stderr.contains("permission"), "{}", done.stderr);
+    assert_eq!(done.stderr.matches("404").count(), 1, "{}", done.stderr);
 }

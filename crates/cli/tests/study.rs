@@ -220,7 +220,9 @@ fn a_killed_driver_or_worker_loses_only_what_was_running() {
     driver.wait().expect("waited for");
     kill(waiting("1-1-1").expect("a pid").trim());
     let before = study(&["status", &dir]).1;
-    assert_eq!(before["points"][1]["running"].as_u64(), Some(1), "its trial is still leased: {before}");
+    let of = |state: &str| before["points"][1][state].as_u64();
+    let lost = (of("running"), of("interrupted"));
+    assert_eq!(lost, (Some(0), Some(1)), "its trial is still leased, and nobody runs it: {before}");
     let begun = Instant::now();
     let output = start().wait_with_output().expect("the second driver ends");
     assert!(begun.elapsed() < Duration::from_secs(45), "it did not wait for the lease to run out");
@@ -231,6 +233,100 @@ fn a_killed_driver_or_worker_loses_only_what_was_running() {
         "only the lost trial: {ran}"
     );
     assert!(waiting("1-1-2").is_some(), "under a new attempt");
+}
+
+/// What a driver that is told to end lets go is no longer running, and one at work is.
+#[test]
+fn status_tells_running_from_interrupted() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let dir = path(folder.path(), "s");
+    let file = define(folder.path(), 1, "echo {x} > \"$PLACE/{point}\"; exec sleep 600");
+    assert_eq!(study(&["new", &file, "--out", &dir]).0, Some(0));
+    let driver = sooner()
+        .args(["study", "run", &dir, "--workers", "2"])
+        .env("PLACE", folder.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the command starts");
+    wait_for("both trials", &mut || ["0", "1"].iter().all(|name| folder.path().join(name).exists()));
+    let counts = |status: &Value| -> Vec<(u64, u64)> {
+        let points = status["points"].as_array().expect("points");
+        let of = |point: &Value, state: &str| point[state].as_u64().expect("a count");
+        points.iter().map(|point| (of(point, "running"), of(point, "interrupted"))).collect()
+    };
+    assert_eq!(counts(&study(&["status", &dir]).1), [(1, 0), (1, 0)]);
+    Command::new("kill").args(["-INT", &driver.id().to_string()]).status().expect("kill starts");
+    let output = driver.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(130));
+    let table = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        table.contains("running interrupted") && table.contains("       0           1  target"),
+        "{table}"
+    );
+    assert_eq!(counts(&study(&["status", &dir]).1), [(0, 1), (0, 1)]);
+}
+
+/// The command as somebody who may write nothing in the folder; none where there is no way to be such a one.
+#[cfg(unix)]
+fn as_reader(folder: &Path) -> Option<Command> {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+    let mode =
+        |path: &Path, mode| std::fs::set_permissions(path, Permissions::from_mode(mode)).expect("allowed");
+    mode(folder.parent().expect("a folder above"), 0o755);
+    for entry in std::fs::read_dir(folder).expect("a folder").flatten().filter(|e| e.path().is_file()) {
+        mode(&entry.path(), 0o444);
+    }
+    mode(folder, 0o555);
+    if std::fs::write(folder.join("probe"), "").is_err() {
+        return Some(sooner());
+    }
+    // Whoever may write everywhere can become somebody who may not.
+    std::fs::remove_file(folder.join("probe")).expect("removed");
+    let nobody = ["--reuid", "65534", "--regid", "65534", "--clear-groups"];
+    let can =
+        Command::new("setpriv").args(nobody).arg(env!("CARGO_BIN_EXE_sooner")).arg("--version").output();
+    if !can.is_ok_and(|output| output.status.success()) {
+        println!("SKIPPED: everything can be written here");
+        return None;
+    }
+    let mut command = Command::new("setpriv");
+    command.args(nobody).arg(env!("CARGO_BIN_EXE_sooner")).current_dir("/");
+    Some(command)
+}
+
+#[cfg(unix)]
+#[test]
+fn a_study_that_cannot_be_written_is_read() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let dir = path(folder.path(), "s");
+    let file = define(folder.path(), 2, "echo \"{{\\\"updates\\\": {x}, \\\"val.error\\\": 0.4}}\"");
+    assert_eq!(study(&["new", &file, "--out", &dir]).0, Some(0));
+    assert_eq!(study(&["run", &dir]).0, Some(0));
+    let expected = study(&["status", &dir]).1;
+    let out = folder.path().join("out");
+    std::fs::create_dir(&out).expect("a folder");
+    std::fs::set_permissions(&out, std::fs::Permissions::from_mode(0o777)).expect("allowed");
+    let page = path(&out, "page.html");
+    for words in [vec!["status", &dir, "--json"], vec!["report", &dir, "--out", &page], vec!["export", &dir]]
+    {
+        let Some(mut command) = as_reader(Path::new(&dir)) else { return };
+        let output = command.arg("study").args(&words).output().expect("the command starts");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), &*stderr), (Some(0), ""), "{words:?}");
+        if words[0] == "status" {
+            let status: Value = serde_json::from_slice(output.stdout.trim_ascii()).expect("one JSON object");
+            assert_eq!(status, expected);
+        }
+    }
+    assert!(std::fs::read_to_string(&page).expect("a page").contains("<svg"));
+    // Running it needs more.
+    let Some(mut command) = as_reader(Path::new(&dir)) else { return };
+    let output = command.args(["study", "run", &dir, "--trials", "3"]).output().expect("the command starts");
+    assert_eq!(output.status.code(), Some(1));
+    std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o755)).expect("allowed");
 }
 
 #[test]

@@ -143,6 +143,16 @@ fn values_that_cannot_be_meant() {
     ] {
         refused_setting(&[setting], place);
     }
+    // TOML could not write it, nor a record hold it.
+    for words in [["--seed", "9223372036854775808"], ["--seed", "18446744073709551616"], ["--seed", "-1"]] {
+        let done = run(folder().path(), &["train", words[0], words[1]]);
+        assert_eq!(done.code, Some(2));
+        assert!(done.stderr.contains("a seed is a whole number from 0 to 2^63 - 1"), "{}", done.stderr);
+    }
+    let error = refused(&["train", "--seeds", "1,9223372036854775808"], 2);
+    assert!(error["hint"].as_str().is_some_and(|hint| hint.contains("2^63 - 1")), "{error}");
+    let error = refused_setting(&["seed=9223372036854775808"], "seed");
+    assert_eq!(error["expected"], "a whole number below 2^63", "{error}");
     // Sizes that each are legal, and no machine can hold.
     let error = refused(
         &["train", "shapes-cnn", "--set", "model={kind=\"fully-connected\",hidden=[1000000,1000000]}"],
@@ -253,4 +263,49 @@ fn paths_that_are_no_text() {
         assert!(error["hint"].as_str().is_some_and(|hint| hint.contains("rename it")), "{error}");
     }
     assert!(contents(here.path()).is_empty());
+}
+
+/// A result that did not arrive is no success, whoever printed it.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_stdout_is_an_error() {
+    let here = folder();
+    let full = |words: &[&str]| {
+        let device = fs::OpenOptions::new().write(true).open("/dev/full").expect("a full device");
+        let output =
+            support::command(here.path(), words).stdout(device).output().expect("the command starts");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let record = tiny(&["--target", "none", "--out", "run", "--json"]);
+    for words in [
+        &record[..],
+        &["eval", "run", "--split", "val"],
+        &["rerun", "run", "--json"],
+        &["workloads"],
+        &["workloads", "shapes-cnn"],
+        &["data", "list", "--json"],
+        &["ceiling", "--peak", "1"],
+        &["study", "new"],
+        &["report", "run"],
+        &["train", "--help"],
+        &["--version"],
+    ] {
+        let (code, stderr) = full(words);
+        assert_eq!(code, Some(1), "{words:?}: {stderr}");
+        assert!(
+            stderr.contains("stdout: the result could not be printed: No space left"),
+            "{words:?}: {stderr}"
+        );
+    }
+    // The run itself is there, and a failure keeps its own code.
+    assert!(
+        fs::read_to_string(here.path().join("run/run.jsonl")).expect("a log").contains("\"line\":\"end\"")
+    );
+    let missed = tiny(&["--target", "val.loss<1e-9", "--out", "missed", "--json"]);
+    assert_eq!(full(&missed).0, Some(3));
+    // Whoever reads only the beginning has all that they wanted.
+    let mut child = support::command(here.path(), &["workloads"]);
+    let mut child = child.stdout(std::process::Stdio::piped()).spawn().expect("the command starts");
+    drop(child.stdout.take());
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
 }

@@ -8,6 +8,7 @@ use crate::fill::write_slice;
 use crate::items::{Item, Scratch, make};
 use crate::pipeline::Shared;
 use crate::stages::Pick;
+use crate::stream::Next;
 use crate::workers::{Queue, Workers};
 use sooner_base::{Batch, Bytes, Key, Origin};
 use std::collections::HashMap;
@@ -83,6 +84,8 @@ pub struct AutoStream {
     /// What the coming batches must have of fresh examples; none where time decides.
     schedule: Option<std::vec::IntoIter<u32>>,
     scratch: Scratch,
+    /// The fresh examples of the next batch, where they were decided on and nobody waited for them.
+    decided: Option<usize>,
 }
 
 impl AutoStream {
@@ -115,7 +118,8 @@ impl AutoStream {
         let workers = Some(Workers::spawn(queue, shared.control.clone(), fillers)?);
         let (held, scratch) = (HashMap::new(), Scratch::default());
         let schedule = schedule.map(Vec::into_iter);
-        let mut stream = AutoStream { shared, workers, from, reservoir, held, schedule, scratch };
+        let mut stream =
+            AutoStream { shared, workers, from, reservoir, held, schedule, scratch, decided: None };
         stream.issue();
         Ok(stream)
     }
@@ -142,11 +146,20 @@ impl AutoStream {
         }
     }
 
-    fn fill(&mut self, fresh: usize) -> Result<Batch, PipelineError> {
+    /// None where the batch was not wanted any more while it was waited for.
+    fn fill(&mut self, fresh: usize, unwanted: &dyn Fn() -> bool) -> Result<Option<Batch>, PipelineError> {
         for number in self.reservoir.fresh..self.reservoir.fresh + fresh as u64 {
+            // Taken before whoever waited gave up.
+            if self.held.contains_key(&number) {
+                continue;
+            }
             let workers = self.workers.as_mut().expect("the stream has not ended");
             debug_assert!(number >= self.from);
-            let item = workers.take()?.expect("only a cancelled worker leaves a slot empty");
+            let Some(item) = workers.take_unless(unwanted) else {
+                self.decided = Some(fresh);
+                return Ok(None);
+            };
+            let item = item?.expect("only a cancelled worker leaves a slot empty");
             self.held.insert(number, Arc::new(item));
             self.issue();
         }
@@ -184,7 +197,25 @@ impl AutoStream {
         gone.iter().for_each(|number| drop(self.held.remove(number)));
         shared.duplicates.examples.fetch_add(batch.len() as u64, Ordering::Relaxed);
         shared.duplicates.duplicates.fetch_add(batch.duplicates() as u64, Ordering::Relaxed);
-        Ok(batch)
+        Ok(Some(batch))
+    }
+
+    /// The next batch; while it is waited for, `unwanted` is asked ten times a second.
+    pub fn next_unless(&mut self, unwanted: &dyn Fn() -> bool) -> Result<Next, PipelineError> {
+        if self.workers.is_none() {
+            return Ok(Next::Over);
+        }
+        let decided = self.decided.take().map(Ok).or_else(|| self.decide());
+        let result = match decided {
+            None => Ok(Next::Over),
+            Some(fresh) => fresh
+                .and_then(|fresh| self.fill(fresh, unwanted))
+                .map(|batch| batch.map_or(Next::Unwanted, Next::Batch)),
+        };
+        if matches!(result, Ok(Next::Over) | Err(_)) {
+            self.workers = None;
+        }
+        result
     }
 }
 
@@ -192,13 +223,12 @@ impl Iterator for AutoStream {
     type Item = Result<Batch, PipelineError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.workers.as_ref()?;
-        let decided = self.decide();
-        let result = decided.map(|fresh| fresh.and_then(|fresh| self.fill(fresh)));
-        if !matches!(result, Some(Ok(_))) {
-            self.workers = None;
+        match self.next_unless(&|| false) {
+            Ok(Next::Batch(batch)) => Some(Ok(batch)),
+            Ok(Next::Over) => None,
+            Ok(Next::Unwanted) => unreachable!("it is always wanted"),
+            Err(error) => Some(Err(error)),
         }
-        result
     }
 }
 

@@ -1,11 +1,12 @@
 //! The crate's one error type: each variant holds what is wrong with the world, where, and what to do about it.
 
+use crate::source::is_address;
 use sooner_base::Bytes;
 use sooner_plan::{Complaint, PlanError, Split};
 use std::error::Error;
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Why a pipeline could not be built, or why its stream ended early.
 #[derive(Debug)]
@@ -188,7 +189,7 @@ impl PipelineError {
                 complaint("file is not as its authors published it", place, [expected, found, hint])
             }
             PipelineError::Read { path, source } => {
-                let fields = ["a readable file", &source.to_string(), "look at the file and its permissions"];
+                let fields = ["a readable file", &source.to_string(), read_hint(path, source)];
                 complaint("cannot read", path.display().to_string(), fields)
             }
             PipelineError::Write { path, source } => {
@@ -256,6 +257,19 @@ impl PipelineError {
                 )
             }
         }
+    }
+}
+
+/// What to do about a file that cannot be read; a file at an address has no permissions, and a server no disk.
+fn read_hint(path: &Path, source: &io::Error) -> &'static str {
+    let remote = path.to_str().is_some_and(is_address);
+    match (remote, source.kind()) {
+        (true, io::ErrorKind::NotFound) => "is the address right, and does the server have the file there?",
+        (true, io::ErrorKind::InvalidData) => "",
+        (true, _) => "does the server run, and can this machine reach it?",
+        (false, io::ErrorKind::NotFound) => "is its name right?",
+        (false, io::ErrorKind::PermissionDenied) => "look at its permissions and those of its folder",
+        (false, _) => "look at the file and the disk that it lies on",
     }
 }
 

@@ -82,7 +82,7 @@ pub use source::{
 };
 pub use source::{peek, published};
 pub use stages::Mixing;
-pub use stream::Stream;
+pub use stream::{Next, Stream};
 
 #[cfg(test)]
 mod auto_tests;

@@ -105,10 +105,20 @@ impl Stream {
     }
 }
 
-impl Iterator for Stream {
-    type Item = Result<Batch, PipelineError>;
+/// What a stream gives whoever may give up waiting.
+#[derive(Debug)]
+pub enum Next {
+    /// A batch.
+    Batch(Batch),
+    /// No other batch comes.
+    Over,
+    /// It was not wanted any more while it was waited for; it is the next one still.
+    Unwanted,
+}
 
-    fn next(&mut self) -> Option<Self::Item> {
+impl Stream {
+    /// The next batch; while worker threads make it, `unwanted` is asked ten times a second.
+    pub fn next_unless(&mut self, unwanted: &dyn Fn() -> bool) -> Result<Next, PipelineError> {
         if !matches!(self.source, Source::Ended(_)) && !self.has(self.taken) {
             self.source = Source::Ended(None);
         }
@@ -117,7 +127,7 @@ impl Iterator for Stream {
             self.renew(at);
         }
         let result = match &mut self.source {
-            Source::Ended(error) => return error.take().map(Err),
+            Source::Ended(error) => return error.take().map_or(Ok(Next::Over), Err),
             Source::Inline(scratch) => {
                 self.shared.control.resume();
                 let mut batch = self.shared.buffer();
@@ -130,7 +140,10 @@ impl Iterator for Stream {
                     .book(Lane::Batch, StageStats { items: 1, bytes, ..StageStats::default() });
                 filled.map(|()| batch)
             }
-            Source::Threads(workers) => workers.take(),
+            Source::Threads(workers) => match workers.take_unless(unwanted) {
+                Some(result) => result,
+                None => return Ok(Next::Unwanted),
+            },
         };
         match &result {
             Ok(_) => {
@@ -139,7 +152,20 @@ impl Iterator for Stream {
             }
             Err(_) => self.source = Source::Ended(None),
         }
-        Some(result)
+        result.map(Next::Batch)
+    }
+}
+
+impl Iterator for Stream {
+    type Item = Result<Batch, PipelineError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self.next_unless(&|| false) {
+            Ok(Next::Batch(batch)) => Some(Ok(batch)),
+            Ok(Next::Over) => None,
+            Ok(Next::Unwanted) => unreachable!("it is always wanted"),
+            Err(error) => Some(Err(error)),
+        }
     }
 }
 

@@ -146,6 +146,12 @@ impl<T: Send + 'static> Workers<T> {
 
     /// The next batch in order. Waits for it, and ends a pause if it must. Panics if no such job was issued.
     pub(crate) fn take(&mut self) -> Result<T, PipelineError> {
+        self.take_unless(&|| false).expect("it is wanted")
+    }
+
+    /// The same, or none once whoever waits finds it `unwanted`, of which it is asked ten times a second: the batch is the
+    /// next one still.
+    pub(crate) fn take_unless(&mut self, unwanted: &dyn Fn() -> bool) -> Option<Result<T, PipelineError>> {
         assert!(self.taken < self.issued, "batch {} was never issued", self.taken);
         let place = (self.taken % self.ring.len() as u64) as usize;
         let started = self.control.now();
@@ -160,30 +166,23 @@ impl<T: Send + 'static> Workers<T> {
                     self.control.resume();
                     let since = self.control.now();
                     self.control.tell(Place::Filled, AtQueue::Waits);
-                    let arrived = match &self.timeout {
-                        None => self.filled.recv().ok(),
-                        Some((most, name)) => match self.filled.recv_timeout(*most) {
-                            Ok(arrived) => Some(arrived),
-                            Err(RecvTimeoutError::Disconnected) => None,
-                            Err(RecvTimeoutError::Timeout) => {
-                                let (name, batch) = (name.clone(), self.taken);
-                                return Err(PipelineError::Stalled {
-                                    name,
-                                    batch,
-                                    seconds: most.as_secs_f64(),
-                                });
-                            }
-                        },
-                    };
+                    let waited = self.wait(unwanted);
                     self.control.tell(Place::Filled, AtQueue::Woken);
                     blocked += self.control.now() - since;
-                    arrived
+                    match waited {
+                        Waited::Arrived(arrived) => Some(arrived),
+                        Waited::Ended => None,
+                        Waited::Unwanted => return None,
+                        Waited::Stalled(seconds, name) => {
+                            return Some(Err(PipelineError::Stalled { name, batch: self.taken, seconds }));
+                        }
+                    }
                 }
             };
             let Some((number, result)) = arrived else {
                 // Not reachable while workers catch their panics; kept so that a fault here is an error, not a hang.
                 let message = "every worker has ended".to_string();
-                return Err(PipelineError::Panicked { batch: self.taken, message });
+                return Some(Err(PipelineError::Panicked { batch: self.taken, message }));
             };
             let len = self.ring.len() as u64;
             self.ring[(number % len) as usize] = Some(result);
@@ -195,8 +194,38 @@ impl<T: Send + 'static> Workers<T> {
             Lane::Batch,
             StageStats { items: 1, busy, blocked_in: blocked, bytes: self.item, ..StageStats::default() },
         );
-        self.ring[place].take().expect("the loop above filled this place")
+        Some(self.ring[place].take().expect("the loop above filled this place"))
     }
+
+    /// Waits for any batch, as long as one is wanted and the plan allows.
+    fn wait(&self, unwanted: &dyn Fn() -> bool) -> Waited<T> {
+        let began = Instant::now();
+        loop {
+            let left = self.timeout.as_ref().map(|(most, _)| most.saturating_sub(began.elapsed()));
+            match self.filled.recv_timeout(left.map_or(LOOK, |left| left.min(LOOK))) {
+                Ok(arrived) => return Waited::Arrived(arrived),
+                Err(RecvTimeoutError::Disconnected) => return Waited::Ended,
+                Err(RecvTimeoutError::Timeout) if unwanted() => return Waited::Unwanted,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if let Some((most, name)) = self.timeout.as_ref().filter(|(most, _)| began.elapsed() >= *most) {
+                return Waited::Stalled(most.as_secs_f64(), name.clone());
+            }
+        }
+    }
+}
+
+/// How often whoever waits for a batch is asked whether it is still wanted.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How waiting ended.
+enum Waited<T> {
+    Arrived((u64, Result<T, PipelineError>)),
+    /// Every worker has.
+    Ended,
+    Unwanted,
+    /// After so many seconds, and whose fault it is.
+    Stalled(f64, String),
 }
 
 /// How long a dropped stream waits for its threads.

@@ -216,12 +216,16 @@ impl DataPlan {
     pub fn folder(&self) -> Result<Option<&str>, PlanError> {
         if self.kind.has_files() && self.path.is_none() {
             let kind = crate::words::word(&self.kind);
+            let hint = match self.kind.file_examples() {
+                Some(_) => format!("give it with --data DIR; `sooner data get {kind} DIR` fetches the files"),
+                None => "give it with --data DIR".to_string(),
+            };
             return Err(PlanError::impossible(
                 "no folder to read the data from",
                 "data.path",
                 format_args!("the folder of the {kind} files"),
                 "no path",
-                "give it with --data DIR",
+                &hint,
             ));
         }
         Ok(self.path.as_deref())

@@ -352,6 +352,11 @@ fn read_value(setting: &Setting, form: &Form) -> Result<Value, PlanError> {
         None if let (Form::Number | Form::NumberOr(..), Ok(number)) = (form, text.parse()) => {
             Ok(Value::Float(number))
         }
+        // TOML's integers end at 2^63 - 1.
+        None if matches!(form, Form::Whole) && text.bytes().all(|b| b.is_ascii_digit()) => {
+            let expected = "a whole number below 2^63";
+            Err(PlanError::value(&setting.from, expected, format_args!("`{text}`"), ""))
+        }
         None if text.starts_with(['[', '{', '"', '\'']) => Err(PlanError::Value(complain(
             "value is not TOML",
             &setting.from,

@@ -116,6 +116,16 @@ pub enum RecordError {
         /// Why.
         reason: String,
     },
+    /// A file of weights whose metadata cannot be used.
+    #[error("{}: its metadata should have {expected}, and has {found}", path.display())]
+    Metadata {
+        /// The file.
+        path: PathBuf,
+        /// What should be there.
+        expected: String,
+        /// What is.
+        found: String,
+    },
     /// A file of weights that ends early or late.
     #[error("{} should have {expected} bytes and has {found}: it is cut off or damaged", path.display())]
     Length {
@@ -200,7 +210,8 @@ impl RecordError {
                 "choose another place",
             ),
             RecordError::NoRecord { folder, file } => {
-                tell("no record", folder, format!("a folder with {file}"), format!("no {file}"), "")
+                let hint = "a run's folder is the one that `sooner train` named at its end";
+                tell("no record", folder, format!("a folder with {file}"), format!("no {file}"), hint)
             }
             RecordError::Busy { path } => tell(
                 "another process writes this record",
@@ -224,7 +235,8 @@ impl RecordError {
                 write_hint(source),
             ),
             RecordError::Read { path, source } => {
-                tell("cannot read", path, "a file that can be read".into(), source.to_string(), "")
+                let hint = read_hint(source);
+                tell("cannot read", path, "a file that can be read".into(), source.to_string(), hint)
             }
             RecordError::Plan { source } => source.complaint().clone(),
             RecordError::Newer { path, found, known } => tell(
@@ -261,6 +273,13 @@ impl RecordError {
             RecordError::NotWeights { path, reason } => {
                 tell("not weights", path, "a safetensors file".into(), reason.clone(), "")
             }
+            RecordError::Metadata { path, expected, found } => tell(
+                "weights' metadata cannot be used",
+                path,
+                expected.clone(),
+                found.clone(),
+                "did a newer sooner write them? then use that one",
+            ),
             RecordError::Length { path, expected, found } => tell(
                 "file is cut off or damaged",
                 path,
@@ -294,6 +313,14 @@ impl RecordError {
                 "convert it to F32",
             ),
         }
+    }
+}
+
+fn read_hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound => "is its name right?",
+        io::ErrorKind::PermissionDenied => "look at its permissions and those of its folder",
+        _ => "",
     }
 }
 

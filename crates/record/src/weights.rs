@@ -76,9 +76,13 @@ impl WeightsAbout {
                 known: WEIGHTS_FORMAT.to_string(),
             });
         }
+        let unusable = |expected: String, found: String| RecordError::Metadata {
+            path: path.to_path_buf(),
+            expected,
+            found,
+        };
         let entry = |key: &str| {
-            let reason = format!("its metadata has no `{key}`");
-            entries.get(key).ok_or(RecordError::NotWeights { path: path.to_path_buf(), reason })
+            entries.get(key).ok_or_else(|| unusable(format!("a key `{key}`"), "no such key".to_string()))
         };
         let place = |key: &str| format!("{}: metadata `{key}`", path.display());
         let wrong = |key: &str| {
@@ -95,9 +99,7 @@ impl WeightsAbout {
             views: match entries.get("views") {
                 None => Views::One,
                 Some(word) => Views::parse(word).ok_or_else(|| {
-                    let reason =
-                        format!("its metadata has views = `{word}`, which this version does not know");
-                    RecordError::NotWeights { path: path.to_path_buf(), reason }
+                    unusable("views = one, flips or flips-shifts".to_string(), format!("views = `{word}`"))
                 })?,
             },
         }))

@@ -117,6 +117,26 @@ fn tensors_alone_are_the_same_file_without_metadata() {
 }
 
 #[test]
+fn metadata_that_cannot_be_used_is_no_other_format() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("weights.safetensors");
+    let mut plan = plan();
+    plan.set("run.views=flips").unwrap();
+    write_weights(&path, &WeightsAbout::of(&plan, ""), &[]).unwrap();
+    let bytes = fs::read(&path).unwrap();
+    let at = bytes.windows(5).position(|w| w == b"flips").unwrap();
+    let mut other = bytes;
+    other[at..at + 5].copy_from_slice(b"turns");
+    fs::write(&path, other).unwrap();
+    let error = Weights::read(&path).unwrap_err();
+    assert!(matches!(error, RecordError::Metadata { .. }), "{error}");
+    let complaint = error.complaint();
+    let told = (&*complaint.expected, &*complaint.found);
+    assert_eq!(told, ("views = one, flips or flips-shifts", "views = `turns`"));
+    assert!(complaint.hint.contains("a newer sooner"), "{complaint}");
+}
+
+#[test]
 fn what_does_not_match() {
     let (folder, path) = written();
     let weights = Weights::read(&path).unwrap();
@@ -155,7 +175,7 @@ fn what_does_not_match() {
         DIR/weights.safetensors has format sooner-weights-2; this version reads up to sooner-weights-1: use a newer sooner
         DIR/weights.safetensors: metadata `model`: line 1, column 8, `kind`: unknown word: expected softmax, fully-connected, simple-cnn, resnet8, resnet9, backbone, dawn-resnet18, resnet32, resnet50, vgg11 or airbench, found "softman"
         hint: did you mean "softmax"?
-        DIR/weights.safetensors is no safetensors file: its metadata has no `layouts`
+        DIR/weights.safetensors: its metadata should have a key `layouts`, and has no such key
         DIR/weights.safetensors is no safetensors file: it does not begin with a header
         DIR/weights.safetensors is no safetensors file: its header is no JSON: expected `,` or `]` at line 1 column 24
         DIR/weights.safetensors is no safetensors file: invalid shape, data type, or offset for tensor

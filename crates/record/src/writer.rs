@@ -16,6 +16,17 @@ use std::path::{Path, PathBuf};
 pub struct RunWriter {
     folder: PathBuf,
     log: LineFile,
+    /// What the record of a run that goes on does not say yet.
+    going_on: Option<Box<GoingOn>>,
+}
+
+/// What is written where a run goes on.
+#[derive(Debug)]
+struct GoingOn {
+    /// Only where a kill came before the first line.
+    header: Option<Header>,
+    resumed: Resumed,
+    plan: Plan,
 }
 
 impl RunWriter {
@@ -50,26 +61,38 @@ impl RunWriter {
         let mut log = LineFile::create(&folder.join(LOG_FILE))?;
         log.append(&Line::Run(header.clone()))?;
         log.sync()?;
-        Ok(RunWriter { folder: folder.to_path_buf(), log })
+        Ok(RunWriter { folder: folder.to_path_buf(), log, going_on: None })
     }
 
-    /// Opens a run's folder to go on with it. What a kill left behind the log's last whole line goes; the plan is
-    /// replaced if it is another now. Fails if a process writes the record already, or the log is damaged.
+    /// Opens a run's folder to go on with it. What a kill left behind the log's last whole line goes; the log says that
+    /// the run goes on, and the plan is replaced if it is another now, with [`RunWriter::begin`] or the first line. Fails
+    /// if a process writes the record already, or the log is damaged.
     pub fn resume(
         folder: &Path,
         plan: &Plan,
         header: &Header,
         resumed: &Resumed,
     ) -> Result<RunWriter, RecordError> {
-        let (mut log, read) = LineFile::open(&folder.join(LOG_FILE))?;
-        if read.header.is_none() {
-            log.append(&Line::Run(header.clone()))?;
+        let (log, read) = LineFile::open(&folder.join(LOG_FILE))?;
+        let header = read.header.is_none().then(|| header.clone());
+        let going_on = Some(Box::new(GoingOn { header, resumed: resumed.clone(), plan: plan.clone() }));
+        Ok(RunWriter { folder: folder.to_path_buf(), log, going_on })
+    }
+
+    /// Says that the run goes on, if it does and that is not said yet: for when it is known that it can. Until then the
+    /// record is what it was.
+    pub fn begin(&mut self) -> Result<(), RecordError> {
+        let Some(going_on) = &mut self.going_on else { return Ok(()) };
+        if let Some(header) = &going_on.header {
+            self.log.append(&Line::Run(header.clone()))?;
+            going_on.header = None;
         }
-        log.append(&Line::Resumed(resumed.clone()))?;
+        self.log.append(&Line::Resumed(going_on.resumed.clone()))?;
         // Before the plan: should it change and then a kill come, the log says what it changed to.
-        log.sync()?;
-        write_plan(folder, plan)?;
-        Ok(RunWriter { folder: folder.to_path_buf(), log })
+        self.log.sync()?;
+        write_plan(&self.folder, &going_on.plan)?;
+        self.going_on = None;
+        Ok(())
     }
 
     /// The run's folder.
@@ -85,6 +108,7 @@ impl RunWriter {
     /// Adds a line: one write of the whole line. If the system takes only part of it (a full disk), the part is
     /// taken back, so that a later line can still be read.
     pub fn append(&mut self, line: &Line) -> Result<(), RecordError> {
+        self.begin()?;
         self.log.append(line)
     }
 
@@ -95,6 +119,7 @@ impl RunWriter {
 
     /// Replaces the checkpoint. Every line appended so far is on disk before it is.
     pub fn checkpoint(&mut self, about: &CheckpointAbout, tensors: &[TensorRef]) -> Result<(), RecordError> {
+        self.begin()?;
         self.log.sync()?;
         write_checkpoint(&self.folder.join(CHECKPOINT_FILE), about, tensors)
     }

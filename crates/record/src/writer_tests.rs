@@ -148,7 +148,14 @@ fn resuming_needs_the_plan_alone_and_replaces_it() {
     assert_eq!(RunReader::open_started(folder).unwrap().log, Log::default());
     let mut longer = plan();
     longer.run.epochs = 7.0;
+    // A run that turns out to be unable to go on leaves the record as it was.
     drop(RunWriter::resume(folder, &longer, &header(), &resumed(0)).unwrap());
+    let untouched = RunReader::open(folder).unwrap();
+    assert_eq!((untouched.plan, untouched.log), (plan(), Log::default()));
+    let mut writer = RunWriter::resume(folder, &longer, &header(), &resumed(0)).unwrap();
+    writer.begin().unwrap();
+    writer.begin().unwrap();
+    drop(writer);
     let run = RunReader::open(folder).unwrap();
     assert_eq!((run.plan, run.log.header), (longer, Some(header())));
     assert_eq!(run.log.lines, [Line::Resumed(resumed(0))]);

@@ -4,7 +4,7 @@
 use crate::run::{Run, place_after};
 use crate::{ResumeError, TrainError};
 use sooner_base::{Batch, FreshExamples, Updates};
-use sooner_pipeline::{AutoStream, Pipeline, PipelineError, Stream};
+use sooner_pipeline::{AutoStream, Next, Pipeline, PipelineError, Stream};
 use sooner_record::{Fresh, Line};
 
 /// A run's batches.
@@ -14,11 +14,11 @@ pub(crate) enum Feed {
 }
 
 impl Feed {
-    /// The next batch; none where a schedule that is followed is over.
-    pub(crate) fn next(&mut self) -> Option<Result<Batch, PipelineError>> {
+    /// The next batch; over where a schedule that is followed is.
+    pub(crate) fn next_unless(&mut self, unwanted: &dyn Fn() -> bool) -> Result<Next, PipelineError> {
         match self {
-            Feed::Planned(stream) => stream.next(),
-            Feed::Auto(stream) => stream.next(),
+            Feed::Planned(stream) => stream.next_unless(unwanted),
+            Feed::Auto(stream) => stream.next_unless(unwanted),
         }
     }
 }

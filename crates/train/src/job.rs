@@ -89,4 +89,10 @@ pub trait Observer {
     fn interrupted(&self) -> bool {
         false
     }
+
+    /// Asked ten times a second while a batch is waited for: whether the run is to end as interrupted rather than wait any
+    /// longer.
+    fn stops_waiting(&self) -> bool {
+        self.interrupted()
+    }
 }

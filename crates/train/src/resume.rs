@@ -5,9 +5,10 @@ use sooner_record::CheckpointAbout;
 use std::fmt;
 
 /// Keys of the plan that may have another value when a run is resumed: none of them decides what an update does,
-/// threads apart, which may decide its last bits.
-pub const MAY_CHANGE: [&str; 5] =
-    ["run.target", "run.epochs", "run.threads", "run.noise_scale", "pipeline.threads"];
+/// threads apart, which may decide its last bits. (What is done about bad examples decides nothing before the first of
+/// them, and where they fail a run that is where it ends.)
+pub const MAY_CHANGE: [&str; 6] =
+    ["run.target", "run.epochs", "run.threads", "run.noise_scale", "pipeline.threads", "pipeline.on_bad"];
 
 /// Keys whose values may change together, as long as batches are cut into as many parts: updates then have the same bits.
 pub const PARTS: [&str; 2] = ["run.replicas", "run.accumulate"];

@@ -14,7 +14,7 @@ use crate::{
 use sooner_base::{Bytes, NoiseScale, Purpose, Seconds, Updates};
 use sooner_engine::{State, Vars};
 use sooner_models::{Model, start_as};
-use sooner_pipeline::{Oddities, Pipeline, Position as Place};
+use sooner_pipeline::{Next, Oddities, Pipeline, Position as Place};
 use sooner_plan::{EvaluatePlan, EvaluationPoints, Metric, Pace, Stop, Target, Views};
 use sooner_record::{
     CHECKPOINT_FILE, Divergence, Evaluation, LossAt, Metrics, Position, RunWriter, Seen, Status, Summary,
@@ -39,6 +39,8 @@ pub fn train(
     };
     let mut run = Run::new(job, writer, model.flops_per_example()?)?;
     let mut machinery = run.build(model, &pipeline)?;
+    // A run that cannot go on has ended above.
+    run.writer.begin()?;
     let status = run.go(&mut machinery, observer)?;
     run.end(status, &mut machinery)
 }
@@ -268,13 +270,19 @@ impl<'a, 'w> Run<'a, 'w> {
         let mut feed = self.feed(m.pipeline)?;
         while !self.is_over() && status.is_none() {
             self.job.watch.enter(Phase::Wait);
-            let Some(batch) = feed.next() else {
-                // Streams of a plan do not end; a schedule that is followed does.
-                self.exhausted = true;
-                status = self.evaluate(m, observer)?;
-                continue;
+            let mut batch = match feed.next_unless(&|| observer.stops_waiting())? {
+                Next::Batch(batch) => batch,
+                Next::Over => {
+                    // Streams of a plan do not end; a schedule that is followed does.
+                    self.exhausted = true;
+                    status = self.evaluate(m, observer)?;
+                    continue;
+                }
+                Next::Unwanted => {
+                    status = Some(Status::Interrupted);
+                    continue;
+                }
             };
-            let mut batch = batch?;
             if self.auto.is_some() || echoes {
                 self.job.watch.enter(Phase::Log);
                 self.note_fresh(&batch)?;

@@ -30,7 +30,13 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<ExitCode> {
     about.model.check().map_err(|e| e.in_file(&file.display().to_string()))?;
     let mut data = about.data.clone();
     if let Some(folder) = &args.data {
-        data.path = Some(settle::place(folder)?);
+        let place = settle::place(folder)?;
+        if !data.kind.has_files() {
+            let (found, hint) = (format!("`{place}`"), "leave --data out: the same drawings are made again");
+            let fields = ["no folder, for weights that were trained on drawings", &found, hint];
+            return Err(Failure::usage("data drawn by code have no folder", "--data", fields).into());
+        }
+        data.path = Some(place);
     }
     let threads = args.threads.unwrap_or_else(machine::cores);
     if !(1..=sooner_plan::MOST_THREADS).contains(&threads) {

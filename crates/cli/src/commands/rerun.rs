@@ -128,6 +128,10 @@ impl Observer for Second {
     fn interrupted(&self) -> bool {
         self.bar.interrupted()
     }
+
+    fn stops_waiting(&self) -> bool {
+        self.bar.stops_waiting()
+    }
 }
 
 /// The folder of the second record; removed again unless the user has named it.

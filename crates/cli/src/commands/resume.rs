@@ -10,18 +10,18 @@ use crate::shelf::Shelf;
 use sooner_engine::native::Kernels;
 use sooner_plan::{Plan, Setting};
 use sooner_record::{
-    Change, Checkpoint, CheckpointAbout, Line, Log, Resumed, RunReader, RunWriter, Status, Summary,
-    WEIGHTS_FILE,
+    Change, Checkpoint, CheckpointAbout, Line, Log, PLAN_FILE, Resumed, RunReader, RunWriter, Status,
+    Summary, WEIGHTS_FILE,
 };
 use sooner_train::{MAY_CHANGE, PARTS, ResumeError, Start, TrainError, check_resumable};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(crate) fn run(args: &TrainArgs, folder: &Path) -> anyhow::Result<ExitCode> {
     let summary = go_on(folder, &changes(args)?, (&Shelf::default(), &interrupts()?))?;
-    report(&summary, args.plan.json)
+    report(&summary, &RunReader::open_started(folder)?.plan, args.plan.json)
 }
 
 /// Goes on with a run to its end, with these changes to its plan; what a run that is over came to.
@@ -40,6 +40,9 @@ pub(crate) fn go_on(
     }
 
     let checkpoint = Checkpoint::find(folder)?;
+    if let (None, Some(summary)) = (&checkpoint, over(&record)) {
+        return Err(kept_none(folder, summary, settings).into());
+    }
     if let Some(checkpoint) = &checkpoint {
         check_resumable(&typed, &checkpoint.about)?;
         typed.run.threads.get_or_insert(checkpoint.about.threads);
@@ -47,7 +50,8 @@ pub(crate) fn go_on(
     let before = Before::of(checkpoint.as_ref().map(|c| &c.about), &record.log);
     let kernels = before.kernels.and_then(machine::kernels).unwrap_or(Kernels::Auto);
     let spent = checkpoint.as_ref().map(|c| (c.about.time, c.about.preprocess));
-    let (mut ready, watch) = Ready::on_shelf(&typed, kernels, spent, shelf)?;
+    let unwanted = || interrupted.load(Ordering::Relaxed);
+    let (mut ready, watch) = Ready::on_shelf(&typed, kernels, spent, (shelf, &unwanted))?;
     let weights = match checkpoint {
         Some(_) => None,
         None => ready.read_init()?,
@@ -122,20 +126,43 @@ fn not_with_resume(option: &str, given: &str) -> Failure {
         &format!("{option} {given}"),
         [
             "with --resume only --target, --epochs, --threads, --replicas (with --set run.accumulate=N, so that batches \
-             have as many parts), --set pipeline.threads=N, --set run.noise_scale=N and --json",
+             have as many parts), --set pipeline.threads=N, --set pipeline.on_bad=skip, --set run.noise_scale=N and --json",
             option,
             hint,
         ],
     )
 }
 
+/// What a run came to that has ended by itself and left its weights; those that somebody removed are made again.
+fn over(record: &RunReader) -> Option<&Summary> {
+    let ended = |summary: &&Summary| summary.status != Status::Interrupted;
+    record.log.summary().filter(ended).filter(|_| record.folder.join(WEIGHTS_FILE).exists())
+}
+
+/// Starting over would take a finished run's record away before there is another.
+fn kept_none(folder: &Path, summary: &Summary, settings: &[Setting]) -> Failure {
+    let place = folder.display().to_string();
+    let changes: Vec<String> = settings
+        .iter()
+        .map(|setting| match &*setting.key {
+            // The end alone moves, as it would have here.
+            "run.epochs" => format!("--set run.epochs={}", setting.value),
+            _ => setting.from.clone(),
+        })
+        .collect();
+    let found =
+        format!("none: it ended after {} updates, too soon to be worth one", summary.position.updates);
+    let hint = format!(
+        "`sooner train {place}/{PLAN_FILE} {} --out ANOTHER` trains it anew; its record is left as it is",
+        changes.join(" ")
+    );
+    let fields = ["a checkpoint to go on from", &*found, &*hint];
+    Failure::world("the run is over and kept no checkpoint", &place, fields)
+}
+
 /// What a run that is over came to, unless the plan now gives it something to go on to.
 fn finished<'r>(record: &'r RunReader, plan: &Plan) -> Result<Option<&'r Summary>, TrainError> {
-    let Some(summary) = record.log.summary() else { return Ok(None) };
-    // Weights that somebody removed are made again.
-    if summary.status == Status::Interrupted || !record.folder.join(WEIGHTS_FILE).exists() {
-        return Ok(None);
-    }
+    let Some(summary) = over(record) else { return Ok(None) };
     let changed = record.plan.run.target != plan.run.target || record.plan.run.epochs != plan.run.epochs;
     if summary.status == Status::Diverged || !changed {
         return Ok(Some(summary));

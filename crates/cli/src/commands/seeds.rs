@@ -9,11 +9,13 @@ use crate::progress::duration;
 use crate::settle;
 use crate::shelf::Shelf;
 use serde::Serialize;
-use sooner_base::{MonotonicClock, Seed, mean, sample_sd};
+use sooner_base::{Clock, MonotonicClock, Seed, mean, sample_sd};
 use sooner_plan::{DataFacts, Metric, Plan, Stop, Target};
 use sooner_record::{RecordError, RunReader, Status, Summary};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The most seeds of one series.
 const MOST: usize = 1000;
@@ -30,17 +32,22 @@ pub(crate) fn run(args: &TrainArgs, list: &str) -> anyhow::Result<ExitCode> {
         plans.iter().zip(&records).filter_map(|(plan, record)| Some((plan, record.as_ref()?))).collect();
     let shelf = Shelf::default();
     let interrupted = interrupts()?;
-    check_all(&plan, &begun, &shelf)?;
+    check_all(&plan, &begun, (&shelf, &interrupted))?;
     let mut runs = Vec::new();
     for ((plan, folder), record) in plans.iter().zip(&folders).zip(&records) {
         let over = record.as_ref().and_then(|record| record.log.summary());
-        let summary = match over.filter(|summary| summary.status != Status::Interrupted) {
-            Some(summary) => summary.clone(),
-            None if record.is_some() => go_on(folder, &[], (&shelf, &interrupted))?,
+        let ran = match over.filter(|summary| summary.status != Status::Interrupted) {
+            Some(summary) => Ok(summary.clone()),
+            None if record.is_some() => go_on(folder, &[], (&shelf, &interrupted)),
             None => {
                 let quiet = args.plan.json || !runs.is_empty();
-                start(plan, Some(folder), quiet, (&shelf, &interrupted))?
+                start(plan, Some(folder), quiet, (&shelf, &interrupted))
             }
+        };
+        let summary = match ran {
+            // Between two runs there is nothing of the next one, and what the others came to is there.
+            Err(error) if Failure::is_interruption(&error) && !(runs.is_empty() && begun.is_empty()) => break,
+            ran => ran?,
         };
         if !args.plan.json {
             eprintln!("seed {}: {}", plan.seed.0, said(&summary));
@@ -48,11 +55,13 @@ pub(crate) fn run(args: &TrainArgs, list: &str) -> anyhow::Result<ExitCode> {
         let stopped = summary.status == Status::Interrupted;
         runs.push(Run { seed: plan.seed.0, summary });
         if stopped {
-            eprintln!("interrupted: the same command with --out {} goes on", series.display());
             break;
         }
     }
-    let together = Together::of(&plan, series.display().to_string(), runs)?;
+    let together = Together::of(&plan, series.display().to_string(), runs, seeds.len())?;
+    if together.interrupted {
+        eprintln!("interrupted: the same command with --out {} goes on", series.display());
+    }
     match args.plan.json {
         true => println!("{}", serde_json::to_string(&together)?),
         false => println!("{}", together.table()),
@@ -69,12 +78,14 @@ fn parse(list: &str) -> Result<Vec<u64>, Failure> {
     let mut seeds = Vec::new();
     for part in list.split(',').map(str::trim) {
         let (first, last) = part.split_once("..").unwrap_or((part, part));
-        let number = |text: &str| text.trim().trim_start_matches('=').parse::<u64>().map_err(|_| refuse(""));
+        let number = |text: &str| {
+            crate::args::seed(text.trim().trim_start_matches('=')).map_err(|expected| refuse(&expected))
+        };
         let (first, last) = (number(first)?, number(last)?);
         if last < first {
             return Err(refuse("the smaller seed comes first"));
         }
-        if last - first >= MOST as u64 || seeds.len() >= MOST {
+        if last - first >= MOST as u64 || seeds.len() as u64 + (last - first) >= MOST as u64 {
             return Err(refuse(&format!("at most {MOST} seeds")));
         }
         seeds.extend(first..=last);
@@ -95,14 +106,20 @@ fn begun(folder: &Path) -> Result<Option<RunReader>, RecordError> {
 
 /// Refuses runs of another plan. The files' headers say enough of most data; of the user's own files only reading them
 /// tells how many examples a plan is resolved to.
-fn check_all(plan: &Plan, begun: &[(&Plan, &RunReader)], shelf: &Shelf) -> anyhow::Result<()> {
+fn check_all(
+    plan: &Plan,
+    begun: &[(&Plan, &RunReader)],
+    (shelf, interrupted): (&Shelf, &AtomicBool),
+) -> anyhow::Result<()> {
     let check = |facts: &DataFacts| -> anyhow::Result<()> {
         begun.iter().try_for_each(|(plan, record)| check_same(plan, facts, record))
     };
     if begun.is_empty() || check(&settle::peek(plan)?).is_ok() {
         return Ok(());
     }
-    let splits = shelf.get(&plan.data, machine::cores(), &MonotonicClock::start())?;
+    let clock: Arc<dyn Clock> = Arc::new(MonotonicClock::start());
+    let unwanted = || interrupted.load(Ordering::Relaxed);
+    let splits = shelf.get(&plan.data, machine::cores(), &clock, &unwanted)?;
     check(&settle::facts(&splits))
 }
 
@@ -146,6 +163,12 @@ struct Run {
     summary: Summary,
 }
 
+impl Run {
+    fn has_ended(&self) -> bool {
+        self.summary.status != Status::Interrupted
+    }
+}
+
 /// A sample's size, mean and standard deviation (n - 1); null where there are too few.
 #[derive(Debug, Serialize)]
 struct Sample {
@@ -181,13 +204,15 @@ struct Together {
     #[serde(skip)]
     of: Metric,
     runs: Vec<Run>,
+    /// Whether the series ended before all of its seeds had their runs.
+    interrupted: bool,
     /// Runs whose status is `reached`.
     reached: usize,
     diverged: usize,
     /// Of the weights that each run ended with, those that diverged left out.
     #[serde(rename = "final")]
     last: Sample,
-    /// Whether the mean meets the target; null without one.
+    /// Whether the mean meets the target; null without one, and while not all runs have ended.
     mean_meets_target: Option<bool>,
     /// Over the runs that reached it.
     updates_to_target: Sample,
@@ -198,20 +223,22 @@ struct Together {
 }
 
 impl Together {
-    fn of(plan: &Plan, folder: String, runs: Vec<Run>) -> anyhow::Result<Together> {
+    fn of(plan: &Plan, folder: String, runs: Vec<Run>, wanted: usize) -> anyhow::Result<Together> {
         let target = plan.target()?;
         let metric = target.as_ref().map_or(Metric::Accuracy, |t| t.metric);
-        let over = |r: &&Run| !matches!(r.summary.status, Status::Diverged | Status::Interrupted);
+        let interrupted = runs.iter().filter(|run| run.has_ended()).count() < wanted;
+        let over = |r: &&Run| r.has_ended() && r.summary.status != Status::Diverged;
         let sample = |value: &dyn Fn(&Summary) -> Option<f64>| {
             Sample::of(&runs.iter().filter(over).filter_map(|r| value(&r.summary)).collect::<Vec<_>>())
         };
         let count = |status| runs.iter().filter(|r| r.summary.status == status).count();
         let last = sample(&|s| s.last.map(|m| m.get(metric)));
-        let met = |target: &Target| last.mean.is_some_and(|mean| target.met(mean));
+        let met = |target: &Target| last.mean.filter(|_| !interrupted).map(|mean| target.met(mean));
         Ok(Together {
             workload: plan.name.clone(),
             folder,
-            mean_meets_target: target.as_ref().map(met),
+            mean_meets_target: target.as_ref().and_then(met),
+            interrupted,
             of: metric,
             metric: format!("{}.{metric}", plan.evaluation_split()),
             target: plan.run.target.clone(),
@@ -232,8 +259,9 @@ impl Together {
     fn exit_code(&self, stop: Stop) -> ExitCode {
         let has = |status| self.runs.iter().any(|r| r.summary.status == status);
         let met = stop == Stop::End && self.mean_meets_target == Some(true);
-        let worst = [Status::Interrupted, Status::Diverged, Status::Budget].into_iter().find(|s| has(*s));
+        let worst = [Status::Diverged, Status::Budget].into_iter().find(|s| has(*s));
         match worst {
+            _ if self.interrupted => exit_code(Status::Interrupted),
             Some(Status::Budget) if met => ExitCode::SUCCESS,
             worst => exit_code(worst.unwrap_or(Status::Done)),
         }
@@ -255,17 +283,18 @@ impl Together {
                 100.0 * s.ceiling.share,
             ));
         }
-        lines.push(format!("  final     {} {}", self.metric, self.last.text(|v| format!("{v:.4}"))));
-        if let Some(target) = &self.target {
-            let mean = match self.mean_meets_target {
-                Some(true) => "; the mean meets it",
-                _ => "; the mean does not meet it",
+        let ended = self.runs.iter().filter(|run| run.has_ended()).count();
+        if self.last.n > 0 {
+            lines.push(format!("  final     {} {}", self.metric, self.last.text(|v| format!("{v:.4}"))));
+        }
+        if let Some(target) = self.target.as_ref().filter(|_| ended > 0) {
+            let mean = match (self.mean_meets_target, self.interrupted) {
+                (_, true) => " that have ended",
+                (Some(true), false) => "; the mean meets it",
+                (Some(false), false) => "; the mean does not meet it",
+                (None, false) => "",
             };
-            lines.push(format!(
-                "  target    {target} reached by {} of {}{mean}",
-                self.reached,
-                self.runs.len()
-            ));
+            lines.push(format!("  target    {target} reached by {} of {ended}{mean}", self.reached));
         }
         if self.diverged > 0 {
             lines.push(format!(
@@ -280,8 +309,10 @@ impl Together {
                 self.updates_to_target.text(|v| format!("{v:.0}"))
             ));
         }
-        lines.push(format!("  training  {}", self.training_seconds.text(duration)));
-        lines.push(format!("  wall      {}", self.wall_seconds.text(duration)));
+        if self.last.n > 0 {
+            lines.push(format!("  training  {}", self.training_seconds.text(duration)));
+            lines.push(format!("  wall      {}", self.wall_seconds.text(duration)));
+        }
         lines.push(format!("  records   {}", self.folder));
         lines.join("\n")
     }
@@ -296,11 +327,23 @@ mod tests {
         assert_eq!(parse("1..5").unwrap(), [1, 2, 3, 4, 5]);
         assert_eq!(parse("7").unwrap(), [7]);
         assert_eq!(parse("3, 1 ,8..9").unwrap(), [3, 1, 8, 9]);
-        for wrong in
-            ["", "5..1", "1,1", "1..3,2", "a", "-1", "1..", "0..1000", "0..18446744073709551615", "1.5"]
-        {
+        for wrong in [
+            "",
+            "5..1",
+            "1,1",
+            "1..3,2",
+            "a",
+            "-1",
+            "1..",
+            "0..1000",
+            "0..9223372036854775807",
+            "1.5",
+            "9223372036854775808",
+        ] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
         assert_eq!(parse("0..999").unwrap().len(), 1000);
+        assert_eq!(parse("9223372036854775807").unwrap(), [i64::MAX as u64]);
+        assert!(parse("0..998,1000..1001").is_err(), "1001 seeds");
     }
 }

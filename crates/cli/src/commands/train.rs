@@ -30,7 +30,7 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<ExitCode> {
     }
     let typed = settle::train_plan(args)?;
     let summary = start(&typed, args.out.as_deref(), args.plan.json, (&Shelf::default(), &interrupts()?))?;
-    report(&summary, args.plan.json)
+    report(&summary, &typed, args.plan.json)
 }
 
 /// Begins a run and goes to its end.
@@ -40,7 +40,8 @@ pub(crate) fn start(
     quiet: bool,
     (shelf, interrupted): (&Shelf, &Arc<AtomicBool>),
 ) -> anyhow::Result<Summary> {
-    let (mut ready, watch) = Ready::on_shelf(typed, Kernels::Auto, None, shelf)?;
+    let unwanted = || interrupted.load(Ordering::Relaxed);
+    let (mut ready, watch) = Ready::on_shelf(typed, Kernels::Auto, None, (shelf, &unwanted))?;
     let (weights, replay) = (ready.read_init()?, ready.read_replay()?);
     begin_unless(interrupted)?;
     let folder = folder.map_or_else(|| unused_folder(&ready.plan.name), Path::to_path_buf);
@@ -77,13 +78,13 @@ pub(crate) fn drive(
     })
 }
 
-/// Prints what a run came to, and returns the exit code of its status.
-pub(crate) fn report(summary: &Summary, json: bool) -> anyhow::Result<ExitCode> {
+/// Prints what a run of a plan came to, and returns the exit code of its status.
+pub(crate) fn report(summary: &Summary, plan: &Plan, json: bool) -> anyhow::Result<ExitCode> {
+    let advice = advice(summary, plan);
     if json {
-        let told = Told { advice: advice(summary), summary };
-        println!("{}", serde_json::to_string(&told)?);
+        println!("{}", serde_json::to_string(&Told { advice, summary })?);
     } else {
-        println!("{}", closing(summary));
+        println!("{}", closing(summary, &advice));
     }
     Ok(exit_code(summary.status))
 }

@@ -19,10 +19,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 pub(crate) fn export(args: &ExportArgs) -> anyhow::Result<ExitCode> {
-    let mut folder = Folder::open(&args.study)?;
+    let mut folder = Folder::open_to_read(&args.study)?;
     let export = StudyExport::new(folder.store.study()?, folder.trials()?);
     match &args.out {
-        None => std::io::stdout().write_all(export.to_text().as_bytes())?,
+        None => print!("{}", export.to_text()),
         Some(path) => {
             replace_file(path, |file| file.write_all(export.to_text().as_bytes()))?;
             if args.json {

@@ -1,5 +1,6 @@
 //! A study's folder: `study.db`, and logs and records of single trials in `trials`.
 
+use crate::fail::Failure;
 use anyhow::Context;
 use sooner_record::{RecordError, SqliteStore, Store, StoredStudy, StoredTrial, StudyPoint, TrialState};
 use sooner_study::definition::{PointPlan, StudyPlan, place_points};
@@ -29,7 +30,26 @@ impl Folder {
 
     /// Opens a study that is there.
     pub(crate) fn open(path: &Path) -> anyhow::Result<Folder> {
-        let mut store = SqliteStore::open(&path.join(DATABASE))?;
+        Folder::of(path, SqliteStore::open(&Folder::database(path)?)?)
+    }
+
+    /// Opens a study that is there only to read it, which needs no folder that can be written.
+    pub(crate) fn open_to_read(path: &Path) -> anyhow::Result<Folder> {
+        Folder::of(path, SqliteStore::open_to_read(&Folder::database(path)?)?)
+    }
+
+    /// Where the study's store is; an error where there is none.
+    fn database(path: &Path) -> Result<PathBuf, Failure> {
+        let file = path.join(DATABASE);
+        if file.exists() {
+            return Ok(file);
+        }
+        let found = if path.is_dir() { format!("no {DATABASE} in it") } else { "no such folder".to_string() };
+        let fields = ["a study's folder", &*found, "`sooner study new PRESET --out DIR` makes one"];
+        Err(Failure::world("there is no study", &path.display().to_string(), fields))
+    }
+
+    fn of(path: &Path, mut store: SqliteStore) -> anyhow::Result<Folder> {
         let (plan, points) = read(&store.study()?)?;
         Ok(Folder { path: path.to_path_buf(), store, plan, points })
     }

@@ -1,6 +1,7 @@
 //! Trials that train a workload of this program, in this process.
 
 use super::workers::{Ended, Held};
+use crate::fail::Failure;
 use crate::machine::{self, Engine};
 use crate::settle;
 use crate::shelf::Shelf;
@@ -194,7 +195,10 @@ impl Shared {
         let plan = typed.resolve(&typed.data.expected_facts(), machine::cores())?;
         let engine = Engine::for_plan(&plan, study.threads, Kernels::Auto);
         let watch = Stopwatch::start(clock.clone());
-        let splits = self.shelf.get(&typed.data, machine::cores(), clock.as_ref())?;
+        let splits = match self.shelf.get(&typed.data, machine::cores(), &clock, &|| held.dropped()) {
+            Err(error) if Failure::is_interruption(&error) => return Ok(Ended::Dropped),
+            splits => splits?,
+        };
         let facts = settle::facts(&splits);
         let plan = typed.resolve(&facts, machine::cores())?;
         // What a lost attempt left behind.
@@ -292,5 +296,9 @@ impl Observer for Watcher<'_> {
             self.cut = Some(Cut::Settled(format!("budget of {limit} s")));
         }
         if self.cut.is_some() { Control::Stop } else { Control::Continue }
+    }
+
+    fn stops_waiting(&self) -> bool {
+        self.held.dropped()
     }
 }

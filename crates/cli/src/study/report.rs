@@ -14,7 +14,7 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
         let (plan, points) = read(&export.study)?;
         (plan, points, export.trials)
     } else {
-        let mut folder = Folder::open(&args.study)?;
+        let mut folder = Folder::open_to_read(&args.study)?;
         let trials = folder.trials()?;
         (folder.plan, folder.points, trials)
     };

@@ -3,6 +3,8 @@
 use super::args::StatusArgs;
 use super::drive::EDGE;
 use super::folder::Folder;
+use super::workers::is_gone;
+use crate::machine::unix_seconds;
 use serde_json::{Value, json};
 use sooner_record::{StoredTrial, TrialState};
 use sooner_report::study_trials;
@@ -10,7 +12,7 @@ use sooner_study::{Measure, to_target};
 use std::process::ExitCode;
 
 pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
-    let mut folder = Folder::open(&args.study)?;
+    let mut folder = Folder::open_to_read(&args.study)?;
     print(&mut folder, args.json, None)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -33,17 +35,17 @@ pub(crate) fn print(folder: &mut Folder, json: bool, ran: Option<u64>) -> anyhow
     println!("{}: to {}, {wanted} feasible trials a point", folder.plan.name, folder.plan.target);
     let width = points.iter().map(|p| p.label.len()).max().unwrap_or(5).max(5);
     println!(
-        "{:width$}  {:>8} {:>8} {:>8} {:>7} {:>8}  best",
-        "point", "complete", "censored", "diverged", "failed", "running"
+        "{:width$}  {:>8} {:>8} {:>8} {:>7} {:>8} {:>11}  best",
+        "point", "complete", "censored", "diverged", "failed", "running", "interrupted"
     );
     for p in &points {
-        let [complete, censored, diverged, failed, running] = p.counts;
+        let [complete, censored, diverged, failed, running, interrupted] = p.counts;
         let best = match &p.best {
             Some((trial, updates)) => format!("{updates} updates (trial {trial})"),
             None => "target not reached".to_string(),
         };
         println!(
-            "{:width$}  {complete:>8} {censored:>8} {diverged:>8} {failed:>7} {running:>8}  {best}",
+            "{:width$}  {complete:>8} {censored:>8} {diverged:>8} {failed:>7} {running:>8} {interrupted:>11}  {best}",
             p.label
         );
         for edge in &p.edges {
@@ -57,28 +59,36 @@ pub(crate) fn print(folder: &mut Folder, json: bool, ran: Option<u64>) -> anyhow
 struct Row {
     id: u64,
     label: String,
-    /// Complete, censored, diverged, failed, running.
-    counts: [usize; 5],
+    /// Complete, censored, diverged, failed, running, interrupted.
+    counts: [usize; 6],
     best: Option<(u64, f64)>,
     edges: Vec<String>,
 }
 
 impl Row {
     fn json(&self) -> Value {
-        let [complete, censored, diverged, failed, running] = self.counts;
+        let [complete, censored, diverged, failed, running, interrupted] = self.counts;
         json!({ "point": self.id, "label": self.label, "complete": complete, "censored": censored,
-            "diverged": diverged, "failed": failed, "running": running,
+            "diverged": diverged, "failed": failed, "running": running, "interrupted": interrupted,
             "best_trial": self.best.map(|b| b.0), "updates_to_target": self.best.map(|b| b.1), "edges": self.edges })
     }
 }
 
+/// Whether somebody runs the trial now; if not, its worker was interrupted or lost, and whoever comes next runs it again.
+fn is_held(trial: &StoredTrial, now: f64) -> bool {
+    trial.lease_until.is_some_and(|until| until > now) && !is_gone(&trial.worker)
+}
+
 fn points(folder: &Folder, trials: &[StoredTrial]) -> anyhow::Result<Vec<Row>> {
-    let target = folder.plan.target()?;
+    let (target, now) = (folder.plan.target()?, unix_seconds());
     let mut rows = Vec::new();
     for (id, point) in &folder.points {
-        let count = |state| trials.iter().filter(|t| t.point == *id && t.state == state).count();
+        let of = |state| trials.iter().filter(move |t| t.point == *id && t.state == state);
         use TrialState::*;
-        let counts = [Complete, Censored, Diverged, Failed, Running].map(count);
+        let [complete, censored, diverged, failed] =
+            [Complete, Censored, Diverged, Failed].map(|state| of(state).count());
+        let running = of(Running).filter(|trial| is_held(trial, now)).count();
+        let counts = [complete, censored, diverged, failed, running, of(Running).count() - running];
         let here = study_trials(trials, *id);
         let best = to_target(&here, &target, Measure::Updates)?.best;
         let edges = match best {

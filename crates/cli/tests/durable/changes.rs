@@ -5,6 +5,8 @@ use crate::kill::{Moment, go, killed, plan_of};
 use serde_json::Value;
 use sooner_record::{CHECKPOINT_FILE, Checkpoint, CheckpointAbout, Status, TensorRef, write_checkpoint};
 use sooner_train::{Control, Observer, Progress};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 struct Quiet;
 
@@ -21,7 +23,9 @@ fn updates(result: &Value) -> u64 {
 #[test]
 fn more_epochs_move_the_end_and_not_the_schedule() {
     let bench = Bench::new();
-    bench.train("short", &["--epochs", "2"]);
+    bench.train("plan", &["--epochs", "2"]);
+    // Through the library, so that there is a checkpoint at the end of this very short run too.
+    go(&bench.path("short"), &plan_of(&bench, "plan"), 1, &mut Quiet).expect("a run");
     assert_eq!(plan_of(&bench, "short").schedule.horizon(), Some(2.0));
     let settings = ["--set", "schedule.horizon=2", "--set", "run.epochs=3.5"];
     let long = bench.train("long", &settings);
@@ -70,6 +74,47 @@ fn a_run_that_is_over_says_so() {
     let (code, again) = crate::bench::judge(output);
     assert_eq!((code, again), (0, first));
     assert_eq!(std::fs::read(bench.log("run")).expect("a log"), before, "the record is left alone");
+}
+
+/// Everything that a folder holds, by name.
+fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let named = |path: PathBuf| (path.display().to_string(), std::fs::read(&path).expect("readable"));
+    entries.map(named).collect()
+}
+
+#[test]
+fn a_finished_run_without_a_checkpoint_is_left_alone() {
+    let bench = Bench::new();
+    bench.train("run", &["--epochs", "1"]);
+    assert!(!bench.checkpoint("run").exists(), "too short for one");
+    let before = files(&bench.path("run"));
+    for (words, again) in [
+        (["--epochs", "2"], "--set run.epochs=2.0"),
+        (["--target", "val.accuracy>=0.9"], "--target \"val.accuracy>=0.9\""),
+    ] {
+        let text = refusal(bench.resume("run", &words), 1);
+        assert!(text.starts_with("the run is over and kept no checkpoint"), "{text}");
+        let hint = format!("sooner train {}/plan.toml {again} --out ANOTHER", bench.path("run").display());
+        assert!(text.contains(&hint), "{text}");
+        assert!(files(&bench.path("run")) == before, "{words:?} changed the record");
+    }
+    // What the hint says works.
+    let plan = format!("{}/plan.toml", bench.path("run").display());
+    let (code, longer) = bench.run(&["train", &plan, "--set", "run.epochs=2.0", "--out", "@another"]);
+    assert_eq!((code, updates(&longer)), (0, 2 * PER_EPOCH), "{longer}");
+}
+
+#[test]
+fn what_cannot_go_on_leaves_the_record_alone() {
+    let bench = Bench::new();
+    bench.train("plan", &[]);
+    killed(&bench.path("run"), &plan_of(&bench, "plan"), 1, Moment::After(2 * PER_EPOCH));
+    let before = files(&bench.path("run"));
+    let text = refusal(bench.resume("run", &["--epochs", "1"]), 2);
+    assert!(text.contains("already further"), "{text}");
+    assert!(files(&bench.path("run")) == before, "the plan that was refused is not the record's");
+    bench.resume_to_equal("run", &[], "plan");
 }
 
 #[test]

@@ -87,6 +87,11 @@ impl Observer for Killer {
         }
         false
     }
+
+    // Waiting for a batch is no batch of an evaluation.
+    fn stops_waiting(&self) -> bool {
+        false
+    }
 }
 
 /// Trains through the library, from where a checkpoint left it if there is one, with a checkpoint every few updates.

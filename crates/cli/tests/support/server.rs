@@ -20,6 +20,8 @@ pub struct Manners {
     pub cuts: Vec<usize>,
     /// Parts begin so many bytes away from what was asked for.
     pub shift: usize,
+    /// Falls silent after so many bytes of each shard, until the client goes away.
+    pub stalls: Option<usize>,
 }
 
 /// Runs until dropped.
@@ -124,7 +126,12 @@ fn answer(
     };
     write!(stream, "HTTP/1.1 {head}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len())?;
     let end = if manners.cuts.is_empty() { body.len() } else { manners.cuts.remove(0).min(body.len()) };
+    let stalls = manners.stalls.filter(|_| name.ends_with(".tar"));
     drop(manners);
-    stream.write_all(&body[..end])?;
-    stream.flush()
+    stream.write_all(&body[..stalls.map_or(end, |most| most.min(end))])?;
+    stream.flush()?;
+    if stalls.is_some_and(|most| most < end) {
+        let _ = std::io::Read::read(&mut stream, &mut [0]);
+    }
+    Ok(())
 }

@@ -51,7 +51,8 @@ pub(super) fn find(path: &Path) -> Result<Place, PipelineError> {
             }
             if let PipelineError::Missing { hint, .. } = &mut missing {
                 *hint = format!(
-                    "name the folder that the authors' files were unpacked into, or {ARCHIVE} itself"
+                    "name the folder that the authors' files were unpacked into, or {ARCHIVE} itself, or fetch them \
+                     with `sooner data get`"
                 );
             }
             Err(missing)

@@ -22,7 +22,9 @@ pub(super) fn locate(
         path: folder.to_path_buf(),
         expected: format!("{what}: {} here or in {}", names[0], subfolders.join(" or ")),
         found: contents(folder),
-        hint: "name the folder that the authors' files were unpacked into".into(),
+        hint:
+            "name the folder that the authors' files were unpacked into, or fetch them with `sooner data get`"
+                .into(),
     })
 }
 

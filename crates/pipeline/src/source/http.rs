@@ -15,7 +15,7 @@ const FIRST_WAIT: Duration = Duration::from_millis(50);
 const SILENCE: Duration = Duration::from_secs(20);
 
 /// Whether a path is an address.
-pub(super) fn is_address(path: &str) -> bool {
+pub(crate) fn is_address(path: &str) -> bool {
     path.starts_with("http://") || path.starts_with("https://")
 }
 

@@ -25,6 +25,8 @@ mod tar;
 #[cfg(test)]
 mod server;
 
+pub(crate) use http::is_address;
+
 pub use folder::{ImageFolder, Manifest};
 pub use memory::Memory;
 pub use notice::Notice;

@@ -1,6 +1,7 @@
 use super::*;
 use crate::testing::within;
 use sooner_base::ManualClock;
+use std::cell::Cell;
 
 type Filler = Box<dyn FnMut(u64, &mut Vec<u64>, &AtomicBool) -> Result<(), PipelineError> + Send>;
 
@@ -97,6 +98,31 @@ fn dropping_interrupts_a_long_batch() {
         let since = std::time::Instant::now();
         drop(workers);
         assert!(since.elapsed().as_secs_f64() < 1.0);
+    });
+}
+
+#[test]
+fn whoever_waits_may_give_up_and_still_gets_the_same_batch() {
+    within(10, || {
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        let held = Arc::new(Mutex::new(held));
+        let filler = move || -> Filler {
+            let held = held.clone();
+            Box::new(move |number, out, _| {
+                let _ = held.lock().unwrap().recv();
+                out.push(number);
+                Ok(())
+            })
+        };
+        let mut workers = spawn(1, 3, filler);
+        (0..2).for_each(|_| workers.issue(Vec::new()));
+        let asked = Cell::new(0);
+        let twice = || asked.replace(asked.get() + 1) == 2;
+        assert!(workers.take_unless(&twice).is_none());
+        assert_eq!(asked.get(), 3);
+        drop(release);
+        assert_eq!(workers.take_unless(&|| false).unwrap().unwrap(), [0]);
+        assert_eq!(workers.take().unwrap(), [1]);
     });
 }
 

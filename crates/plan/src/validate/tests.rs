@@ -558,7 +558,7 @@ fn folders() {
     plan.check_without_data().unwrap();
     expect![[r#"
         data.path: no folder to read the data from: expected the folder of the cifar10 files, found no path
-        hint: give it with --data DIR"#]]
+        hint: give it with --data DIR; `sooner data get cifar10 DIR` fetches the files"#]]
     .assert_eq(&plan.data.folder().unwrap_err().to_string());
     plan.data.kind = crate::DataKind::Shapes;
     assert_eq!(plan.data.folder().unwrap(), None);

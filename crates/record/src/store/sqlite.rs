@@ -77,7 +77,35 @@ impl SqliteStore {
             let reason = "there is no study here".to_string();
             return Err(RecordError::Store { path: path.to_path_buf(), reason });
         }
-        let store = SqliteStore::connect(path)?;
+        SqliteStore::connect(path)?.checked()
+    }
+
+    /// The same for whoever only reads, also where neither the file nor its folder can be written.
+    pub fn open_to_read(path: &Path) -> Result<SqliteStore, RecordError> {
+        let writable = SqliteStore::open(path);
+        if writable.is_ok() || !path.is_file() {
+            return writable;
+        }
+        let with = |query: &str| SqliteStore::connect_to_read(path, query)?.checked();
+        // With a writer at work, its index of the log beside the file is there and can be read.
+        if let Ok(store) = with("mode=ro") {
+            return Ok(store);
+        }
+        let log = beside(path, "-wal");
+        if log.metadata().is_ok_and(|log| log.len() > 0) {
+            let reason = format!(
+                "it was left with changes in {}, which can only be read where they can be written: copy the folder",
+                log.display()
+            );
+            return Err(RecordError::Store { path: path.to_path_buf(), reason });
+        }
+        // Nobody writes it: it has no log.
+        with("immutable=1").or(writable)
+    }
+
+    /// The store, if it is one that this version reads.
+    fn checked(self) -> Result<SqliteStore, RecordError> {
+        let (store, path) = (&self, &self.path);
         let number = |name: &str| store.connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
         let application = number("application_id").map_err(|e| store.told(e.to_string()))?;
         if application != APPLICATION {
@@ -91,7 +119,17 @@ impl SqliteStore {
                 known: SCHEMA.to_string(),
             });
         }
-        Ok(store)
+        Ok(self)
+    }
+
+    fn connect_to_read(path: &Path, query: &str) -> Result<SqliteStore, RecordError> {
+        let told =
+            |e: rusqlite::Error| RecordError::Store { path: path.to_path_buf(), reason: e.to_string() };
+        let flags =
+            OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+        let connection = Connection::open_with_flags(address(path, query), flags).map_err(told)?;
+        connection.busy_timeout(PATIENCE).map_err(told)?;
+        Ok(SqliteStore { path: path.to_path_buf(), connection })
     }
 
     fn connect(path: &Path) -> Result<SqliteStore, RecordError> {
@@ -263,6 +301,21 @@ impl Store for SqliteStore {
             Ok(trials)
         })
     }
+}
+
+/// The file of this ending that SQLite keeps beside its own.
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    PathBuf::from(name)
+}
+
+/// A path as SQLite takes it where options come with it: what has a meaning there is written by its number.
+fn address(path: &Path, query: &str) -> String {
+    let plain = |b: &u8| b.is_ascii_alphanumeric() || b"/-_.~:".contains(b);
+    let bytes = path.as_os_str().as_encoded_bytes().iter();
+    let written = bytes.map(|b| if plain(b) { char::from(*b).to_string() } else { format!("%{b:02X}") });
+    format!("file:{}?{query}", written.collect::<String>())
 }
 
 fn points(t: &Transaction<'_>) -> Result<Vec<StudyPoint>, Trouble> {

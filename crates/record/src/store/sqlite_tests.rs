@@ -122,3 +122,31 @@ fn thirty_two_workers_and_a_reader_get_on() {
             .all(|t| Some(&t.parameters) == drawn(&crowd.points[t.point as usize], t.number).as_ref())
     );
 }
+
+/// What a folder that cannot be written asks for, also where its name has characters that mean something in an address.
+#[test]
+fn reading_needs_no_place_to_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let odd = folder.path().join("50% of a?b#c d");
+    std::fs::create_dir(&odd).unwrap();
+    let path = odd.join("study.db");
+    SqliteStore::create(&path).unwrap().define(&study(1)).unwrap();
+    let names = || {
+        let mut names: Vec<_> = std::fs::read_dir(&odd).unwrap().map(|e| e.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let before = names();
+    for query in ["immutable=1", "mode=ro"] {
+        let mut store = SqliteStore::connect_to_read(&path, query).unwrap().checked().unwrap();
+        assert_eq!((store.study().unwrap(), store.trials().unwrap()), (study(1), Vec::new()), "{query}");
+        assert!(matches!(store.define(&study(2)), Err(RecordError::Store { .. })), "{query}");
+        if query == "immutable=1" {
+            assert_eq!(names(), before, "nothing is put beside it");
+        }
+    }
+    let mut store = SqliteStore::open_to_read(&path).unwrap();
+    assert_eq!(store.study().unwrap(), study(1));
+    let error = SqliteStore::open_to_read(&odd.join("none.db")).unwrap_err().to_string();
+    assert!(error.contains("no study here"), "{error}");
+}

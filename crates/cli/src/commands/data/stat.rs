@@ -1,6 +1,7 @@
 //! `sooner data stat`: what a data set holds, and how well its own order mixes classes.
 
 use crate::args::{StatArgs, WhichData};
+use crate::fail::Failure;
 use crate::machine;
 use serde::Serialize;
 use sooner_base::{Bytes, MonotonicClock};
@@ -101,7 +102,13 @@ pub(crate) fn data_plan(which: &WhichData) -> anyhow::Result<DataPlan> {
         };
         section += &format!("{key} = {value}\n");
     }
-    Ok(DataPlan::parse(&section)?)
+    let plan = DataPlan::parse(&section)?;
+    if plan.kind.has_files() && plan.path.is_none() {
+        let expected = format!("the folder or address of the {} files", which.kind);
+        let fields = [&*expected, "none", "name it behind the kind"];
+        return Err(Failure::usage("no folder to read the data from", "DIR", fields).into());
+    }
+    Ok(plan)
 }
 
 /// All splits; the user's own files not in memory, whatever their size.

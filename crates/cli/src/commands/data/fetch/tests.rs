@@ -64,7 +64,7 @@ fn serve(manners: Manners) -> Server {
 }
 
 fn ranges(cuts: &[usize]) -> Manners {
-    Manners { ranges: true, cuts: cuts.to_vec(), shift: 0 }
+    Manners { ranges: true, cuts: cuts.to_vec(), ..Manners::default() }
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn beginnings_of_another_file_are_dropped() {
 
 #[test]
 fn parts_that_begin_elsewhere_are_not_believed() {
-    let server = serve(Manners { ranges: true, cuts: Vec::new(), shift: 5 });
+    let server = serve(Manners { ranges: true, shift: 5, ..Manners::default() });
     let case = Case::new(&[server.address()]);
     fs::write(case.part(), &content()[..1000]).unwrap();
     assert!(case.fetch().unwrap().as_published);
