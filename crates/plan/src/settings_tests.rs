@@ -283,7 +283,7 @@ fn refusals() {
         --set data.validation=none: value of the wrong form: expected a whole number, 0 or more, found "none"
         --set data.validation=1
         seed=2: value of the wrong form: expected a whole number, 0 or more, found "1\nseed=2"
-        --set seed=18446744073709551615: value of the wrong form: expected a whole number, 0 or more, found "18446744073709551615"
+        --set seed=18446744073709551615: value cannot be used: expected a whole number below 2^63, found `18446744073709551615`
         --set run.evaluate=sometimes: unknown word: expected auto, epoch or geometric, found "sometimes"
         hint: did you mean "geometric"?
         --set seed=1: key is set twice: expected each key to be set once, found also `--set seed=1`
