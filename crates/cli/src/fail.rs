@@ -343,7 +343,10 @@ mod tests {
         let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
         let path = PathBuf::from("a");
         let read = told_as(RecordError::Read { path: path.clone(), source: denied() });
-        assert_eq!(read, "cannot read a: permission denied");
+        assert_eq!(
+            read,
+            "cannot read a: permission denied\nhint: look at its permissions and those of its folder"
+        );
         let read = told_as(PipelineError::Read { path: path.clone(), source: denied() });
         assert_eq!(read.matches("permission denied").count(), 1, "{read}");
         let damaged = told_as(RecordError::Damaged { path: path.clone() });

@@ -140,9 +140,9 @@ mod tests {
         serde_json::from_value(value).expect("a summary")
     }
 
-    /// Advice on a run of the default workload, which says nothing of evaluations.
+    /// Advice on a run whose plan says nothing of evaluations.
     fn told(s: &Summary) -> Vec<String> {
-        advice(s, &plan(&[]))
+        advice(s, &plan(&["run.evaluate=auto"]))
     }
 
     fn plan(settings: &[&str]) -> Plan {

@@ -329,7 +329,7 @@ fn ctrl_c_does_not_wait_for_a_silent_server() {
         let path = entry.expect("an entry").path();
         (path.file_name().expect("a name").to_string_lossy().to_string(), fs::read(&path).expect("readable"))
     });
-    let server = Server::start(files.collect(), Manners { stalls: Some(100_000), ..Manners::default() });
+    let server = Server::start(files.collect(), Manners { stalls: Some(300_000), ..Manners::default() });
     let training = words(server.address().trim_end_matches('/'));
     let training: Vec<&str> = training.iter().map(String::as_str).collect();
     let child = started(&training, |_| out.join("run.jsonl").metadata().is_ok_and(|log| log.len() > 0));
