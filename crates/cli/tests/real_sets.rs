@@ -85,8 +85,10 @@ fn get_brings_a_set_that_passes() {
         let name = format!("{}.gz", entry.file_name().to_string_lossy());
         (name, gzip(&fs::read(entry.path()).expect("read")))
     });
-    let server =
-        Server::start(packed.collect(), Manners { ranges: true, cuts: vec![5_000_000, 1000], shift: 0 });
+    let server = Server::start(
+        packed.collect(),
+        Manners { ranges: true, cuts: vec![5_000_000, 1000], ..Manners::default() },
+    );
     let here = folder();
     let get = ["data", "get", "mnist", "sets", "--from", server.address(), "--json"];
     let done = run(here.path(), &get);
