@@ -116,6 +116,7 @@ impl Engine {
             seed: plan.seed,
             peak_gflops,
             started_unix: Some(unix),
+            tuned: None,
         }
     }
 }

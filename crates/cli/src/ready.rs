@@ -25,6 +25,8 @@ pub(crate) struct Ready {
     pub(crate) peak_gflops: f64,
     /// What a person should know of the data and the stages before the run.
     pub(crate) notes: Vec<String>,
+    /// What was measured to choose pipeline threads and queue; none where the plan did not ask for it.
+    pub(crate) tuned: Option<String>,
     clock: Arc<dyn Clock>,
 }
 
@@ -63,7 +65,7 @@ impl Ready {
         let plan = if facts == expected { plan } else { typed.resolve(&facts, machine::cores())? };
         shelf.add_name(&typed.data, &plan.data);
         let notes = Vec::new();
-        let mut ready = Ready { plan, facts, splits, engine, peak_gflops, notes, clock };
+        let mut ready = Ready { plan, facts, splits, engine, peak_gflops, notes, tuned: None, clock };
         ready.notes = data_notes(&ready.splits, &ready.pipeline()?);
         // What cannot be built fails before the record's folder is made.
         settle::check_model(&ready.model()?)?;
@@ -145,7 +147,8 @@ impl Ready {
 
     /// The first line of the run's log.
     pub(crate) fn header(&self) -> Header {
-        self.engine.header(&self.plan, self.peak_gflops, machine::unix_seconds())
+        let header = self.engine.header(&self.plan, self.peak_gflops, machine::unix_seconds());
+        Header { tuned: self.tuned.clone(), ..header }
     }
 
     /// The run itself.

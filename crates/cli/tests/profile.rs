@@ -102,6 +102,10 @@ fn tuning_is_recorded_and_changes_nothing() {
     assert!(tuned.stderr.contains("tuned: pipeline.threads = "), "{}", tuned.stderr);
     let plan = fs::read_to_string(here.path().join("tuned/plan.toml")).expect("a plan");
     assert!(plan.contains("queue = ") && !plan.contains("tune = "), "{plan}");
+    let log = fs::read_to_string(here.path().join("tuned/run.jsonl")).expect("a log");
+    let first: Value = serde_json::from_str(log.lines().next().expect("a line")).expect("JSON");
+    let told = first["tuned"].as_str().expect("what was measured");
+    assert!(told.contains("an update takes") && told.contains("with 1 thread"), "{told}");
     let tensors = |name: &str| {
         let bytes = fs::read(here.path().join(name).join("weights.safetensors")).expect("weights");
         let header = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;

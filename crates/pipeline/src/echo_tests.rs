@@ -5,8 +5,8 @@ use crate::testing::{crop, dataset, hash, normalize, pipeline, plan, within};
 use crate::*;
 use sooner_base::{Batch, Examples, FreshExamples, ManualClock, Seed};
 use sooner_plan::{
-    EchoFactor, EchoPlan, FlipKind, JitterPlan, Padding, PipelinePlan, RandomResizedCropPlan, ShuffleKind,
-    StagePlan,
+    EchoFactor, EchoPlan, FlipKind, JitterPlan, LastBatch, Padding, PipelinePlan, RandomResizedCropPlan,
+    ShuffleKind, StagePlan,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -106,6 +106,51 @@ fn an_echoed_stream_goes_on_from_any_place_with_exact_counts() {
     }
 }
 
+/// What fills no batch is left out of its epoch, and everything else is as exact as before.
+#[test]
+fn a_last_batch_that_is_dropped() {
+    let data = dataset(50, [8, 9, 3]);
+    for stages in plans() {
+        let plan = |last_batch| PipelinePlan { last_batch, ..plan(stages.clone(), 2) };
+        let dropping = pipeline(&plan(LastBatch::Drop), &data).unwrap();
+        let per_epoch = dropping.batches_per_epoch();
+        let mut stream = dropping.stream(Position::default());
+        let (mut examples, mut fresh, mut all) = (0, 0, Vec::new());
+        for k in 0..2 * per_epoch + 2 {
+            let place = stream.next_position();
+            assert_eq!(place, Position { epoch: (k / per_epoch) as u32, batch: k % per_epoch });
+            assert_eq!(
+                dropping.counts(place),
+                (Examples(examples), FreshExamples(fresh)),
+                "{k} of {stages:?}"
+            );
+            let batch = stream.next().unwrap().unwrap();
+            assert_eq!(batch.len(), 16, "{k} of {stages:?}");
+            (examples, fresh) = (examples + 16, fresh + batch.fresh as u64);
+            all.push(batch);
+        }
+        let hashed: Vec<u64> = all.iter().map(hash).collect();
+        for k in 0..all.len() as u64 {
+            let at = Position { epoch: (k / per_epoch) as u32, batch: k % per_epoch };
+            assert_eq!(hashes(dropping.stream(at), all.len() - k as usize), hashed[k as usize..]);
+        }
+        assert!(dropping.notes().iter().any(|note| note.stage == "batch"), "{:?}", dropping.notes());
+        let keeping = pipeline(&plan(LastBatch::Keep), &data).unwrap();
+        let whole: Vec<Batch> = keeping.epoch(1).map(|batch| batch.unwrap()).collect();
+        let kept: u64 = whole.iter().map(|batch| batch.len() as u64).sum();
+        assert!(keeping.notes().iter().all(|note| note.stage != "batch"));
+        // Where batches are not repeated, the full ones are the same.
+        if plan(LastBatch::Keep).echo().is_some_and(|(_, batched)| !batched) {
+            assert!(kept > 16 * per_epoch);
+            assert_eq!(whole[..per_epoch as usize], all[per_epoch as usize..2 * per_epoch as usize]);
+        }
+    }
+    let few = dataset(15, [8, 9, 3]);
+    let stages = vec![crop(8, 2, Padding::Reflect), normal(), StagePlan::Batch(16)];
+    let error = pipeline(&PipelinePlan { last_batch: LastBatch::Drop, ..plan(stages, 1) }, &few).unwrap_err();
+    assert!(error.to_string().contains("a smaller batch is dropped"), "{error}");
+}
+
 #[test]
 fn ranks_share_one_stream() {
     let data = dataset(50, [8, 9, 3]);
@@ -116,26 +161,32 @@ fn ranks_share_one_stream() {
             let n = pipeline.batches_per_epoch() as usize + 1;
             pipeline.stream(Position::default()).take(n).map(|batch| batch.unwrap()).collect()
         };
+        let per_epoch = (whole.len() - 1) as u64;
         for ranks in [1, 2, 3] {
             let clock = || Arc::new(ManualClock::default());
-            let parts: Vec<Vec<Batch>> = (0..ranks)
-                .map(|rank| {
-                    let pipeline =
-                        Pipeline::for_rank(&plan, data.clone(), Seed(11), clock(), [rank, ranks]).unwrap();
-                    pipeline.stream(Position::default()).take(whole.len()).map(|b| b.unwrap()).collect()
-                })
-                .collect();
-            for (k, expect) in whole.iter().enumerate() {
-                let mut got = parts[0][k].clone();
-                for part in &parts[1..] {
-                    got.features.extend(&part[k].features);
-                    got.labels.extend(&part[k].labels);
-                    got.mixes.extend(&part[k].mixes);
-                    got.origins.extend(&part[k].origins);
-                    got.fresh += part[k].fresh;
+            let of =
+                |rank| Pipeline::for_rank(&plan, data.clone(), Seed(11), clock(), [rank, ranks]).unwrap();
+            let pipelines: Vec<Pipeline> = (0..ranks).map(of).collect();
+            // From the start, and from every place on, however many ranks made what came before.
+            for from in 0..per_epoch {
+                let n = if from == 0 { whole.len() } else { 2 };
+                let share = |pipeline: &Pipeline| -> Vec<Batch> {
+                    let stream = pipeline.stream(Position { epoch: 0, batch: from });
+                    stream.take(n).map(|batch| batch.unwrap()).collect()
+                };
+                let parts: Vec<Vec<Batch>> = pipelines.iter().map(share).collect();
+                for (k, expect) in whole[from as usize..][..n].iter().enumerate() {
+                    let mut got = parts[0][k].clone();
+                    for part in &parts[1..] {
+                        got.features.extend(&part[k].features);
+                        got.labels.extend(&part[k].labels);
+                        got.mixes.extend(&part[k].mixes);
+                        got.origins.extend(&part[k].origins);
+                        got.fresh += part[k].fresh;
+                    }
+                    got.shape = expect.shape.clone();
+                    assert_eq!(&got, expect, "batch {k} from {from}, {ranks} ranks, {:?}", plan.stages);
                 }
-                got.shape = expect.shape.clone();
-                assert_eq!(&got, expect, "batch {k}, {ranks} ranks, {:?}", plan.stages);
             }
         }
     }

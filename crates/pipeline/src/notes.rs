@@ -54,6 +54,14 @@ pub(crate) fn of(plan: &PipelinePlan, data: &Dataset, chain: &Chain, mixed: Opti
     notes
 }
 
+/// A remark on uses of examples that fill no batch.
+pub(crate) fn of_dropped(plan: &PipelinePlan, left: u64, places: u64) -> Note {
+    let position = plan.stages.iter().position(|stage| matches!(stage, StagePlan::Batch(_))).unwrap_or(0);
+    let text =
+        format!("the last {left} of {places} uses of examples in an epoch fill no batch and are dropped");
+    Note { position, stage: "batch", text }
+}
+
 /// Remarks on a shuffle stage: what became of it over data that can only be read from front to back (second), and how
 /// well its buffer mixes.
 pub(crate) fn of_shuffle(

@@ -194,7 +194,7 @@ impl Pipeline {
     }
 
     /// Examples of a full batch, as the plan has it. The last batch of an epoch is smaller where the division leaves
-    /// a rest: no example is dropped.
+    /// a rest, unless the plan drops what fills no batch.
     pub fn batch_size(&self) -> usize {
         self.shared.recipe.batch()
     }

@@ -9,7 +9,7 @@ use crate::stages::{
 };
 use crate::{Dataset, PipelineError};
 use sooner_base::{Batch, Bytes, Examples, FreshExamples, Origin, Purpose, Seed, Shape};
-use sooner_plan::{EchoFactor, OnBad, PipelinePlan, ShuffleKind, StagePlan};
+use sooner_plan::{EchoFactor, LastBatch, OnBad, PipelinePlan, ShuffleKind, StagePlan};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -57,6 +57,7 @@ pub(crate) struct Recipe {
     /// The most uses of one item: where those of an example that stands in for a bad one begin.
     pub(crate) most_uses: u32,
     batch: usize,
+    last: LastBatch,
     shape: [usize; 3],
     /// How well a shuffle buffer mixes; none without one, or where labels are not known before they are read.
     mixing: Option<Mixing>,
@@ -90,6 +91,14 @@ impl std::fmt::Display for Flow {
             Flow::Features(shape) => write!(f, "f32 examples {shape:?}"),
             Flow::Batches(shape) => write!(f, "f32 batches {shape:?}"),
         }
+    }
+}
+
+/// Batches of so many places.
+fn batches_of(places: u64, batch: u64, last: LastBatch) -> u64 {
+    match last {
+        LastBatch::Keep => places.div_ceil(batch),
+        LastBatch::Drop => places / batch,
     }
 }
 
@@ -282,7 +291,7 @@ impl Recipe {
             }
             _ => Order::sequential(data.len()),
         };
-        let mixing = order.mixing(&data);
+        let (mixing, plan_last) = (order.mixing(&data), plan.last_batch);
         let (mut batch_order, mut auto, mut most_uses) = (None, None, 1);
         if let Some((position, plan, batched)) = echo {
             let key = seed.key(Purpose::Echo, 0);
@@ -304,7 +313,7 @@ impl Recipe {
                     let spread = Spread { buffer, whole: whole && factor > 1.0 };
                     let needed = factor > 1.0 || buffer > 1;
                     if batched && needed {
-                        let batches = data.len().div_ceil(batch) as u64;
+                        let batches = batches_of(data.len() as u64, batch as u64, plan_last);
                         let echo = Echo::new(factor, spread, key, batches);
                         batch_order = Some(Arc::new(Order::sequential(batches as usize).echoed(echo)));
                     } else if needed {
@@ -313,7 +322,21 @@ impl Recipe {
                 }
             }
         }
+        if batches_of(order.places(), batch as u64, plan_last) == 0 {
+            let expected = format!("at least {batch} examples an epoch, since a smaller batch is dropped");
+            return Err(PipelineError::Stage {
+                position: plan.stages.len() - 1,
+                stage: "batch",
+                expected,
+                found: order.places().to_string(),
+                hint: "make batches smaller, or keep the last one".into(),
+            });
+        }
         let mut notes = notes::of(plan, &data, &chain, mix.as_ref().map(|(_, behind)| *behind));
+        let left = order.places() % batch as u64;
+        if plan_last == LastBatch::Drop && left > 0 {
+            notes.push(notes::of_dropped(plan, left, order.places()));
+        }
         if let Some((position, kind)) = shuffled_at {
             let sequential = shards.is_some();
             notes.extend(notes::of_shuffle(position, (kind, sequential), mixing.as_ref()));
@@ -329,6 +352,7 @@ impl Recipe {
             on_bad: plan.on_bad,
             most_uses,
             batch,
+            last: plan_last,
             shape: [h, w, c],
             mixing,
             notes,
@@ -351,6 +375,7 @@ impl Recipe {
             mix,
             share,
             most_uses: 1,
+            last: LastBatch::Keep,
             ..self.clone()
         }
     }
@@ -395,9 +420,17 @@ impl Recipe {
         self.order.repeats() && (self.data.source().is_some() || self.chain.shares_work())
     }
 
-    /// Batches of an epoch before any is repeated, the last one smaller where the division leaves a rest.
+    /// Batches of an epoch before any is repeated; the last one may be smaller where the plan keeps it.
     pub(crate) fn fresh_batches(&self) -> u64 {
-        self.order.places().div_ceil(self.batch as u64)
+        batches_of(self.order.places(), self.batch as u64, self.last)
+    }
+
+    /// Places of an epoch that batches hold, before any is repeated.
+    fn places_used(&self) -> u64 {
+        match self.last {
+            LastBatch::Keep => self.order.places(),
+            LastBatch::Drop => self.fresh_batches() * self.batch as u64,
+        }
     }
 
     /// Batches of an epoch.
@@ -423,7 +456,7 @@ impl Recipe {
     /// Places of the epoch that one batch (before any is repeated) holds, over all ranks.
     pub(crate) fn places(&self, number: u64) -> Range<u64> {
         let start = number * self.batch as u64;
-        start..(start + self.batch as u64).min(self.order.places())
+        start..(start + self.batch as u64).min(self.places_used())
     }
 
     /// Places of one batch that this rank writes: its own, or all where examples of other ranks are mixed in.
@@ -450,7 +483,7 @@ impl Recipe {
     fn counts_within(&self, epoch: u32, batches: u64) -> (u64, u64) {
         match &self.batch_order {
             None => {
-                let places = (batches * self.batch as u64).min(self.order.places());
+                let places = (batches * self.batch as u64).min(self.places_used());
                 (places, self.order.epoch(epoch).fresh_before(places))
             }
             Some(order) => {
@@ -468,13 +501,13 @@ impl Recipe {
     /// What the stream uses before one place of it, exactly.
     pub(crate) fn counts(&self, at: Position) -> (Examples, FreshExamples) {
         let (mut examples, mut fresh) = (0, 0);
-        match &self.batch_order {
-            None => {
+        match (&self.batch_order, self.last) {
+            (None, LastBatch::Keep) => {
                 examples = u64::from(at.epoch) * self.order.places();
                 fresh = u64::from(at.epoch) * self.data.len() as u64;
             }
-            // Which batch has one more use may matter: the smaller one, or another.
-            Some(_) => {
+            // Which batch has one more use may matter: the smaller one, or another; and which uses are dropped.
+            _ => {
                 for epoch in 0..at.epoch {
                     let (e, f) = self.counts_within(epoch, self.batches());
                     (examples, fresh) = (examples + e, fresh + f);

@@ -162,7 +162,8 @@ mod tests {
         ) {
             let facts = facts(train, val);
             let auto = points(EvaluatePlan::Auto, epochs, batch, &facts);
-            let pace = Pace { train_examples: train as u64, batch: batch as u64, echo: crate::Echo::None };
+            let (echo, last) = (crate::Echo::None, crate::LastBatch::Keep);
+            let pace = Pace { train_examples: train as u64, batch: batch as u64, echo, last };
             for (count, updates) in auto.iter().enumerate() {
                 let evaluate = (val * (count + 1)) as f64;
                 let train = 3.0 * pace.examples_after(*updates) as f64;

@@ -56,8 +56,8 @@ pub use optimizer::{
 };
 pub use pace::{Echo, Pace};
 pub use pipeline::{
-    CropPlan, Draws, FlipKind, Keep, NormalizePlan, OnBad, Padding, PipelinePlan, ShuffleKind, StagePlan,
-    WorkerLife,
+    CropPlan, Draws, FlipKind, Keep, LastBatch, NormalizePlan, OnBad, Padding, PipelinePlan, ShuffleKind,
+    StagePlan, WorkerLife,
 };
 pub use run::{Convolutions, EvaluatePlan, GuardPlan, InitPlan, RunPlan, Stop, Views};
 pub use select::SelectPlan;

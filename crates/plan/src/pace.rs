@@ -1,7 +1,7 @@
-//! How examples become updates: one batch an update, the smaller last batch of an epoch kept, and what an echo stage of
-//! a fixed factor adds.
+//! How examples become updates: one batch an update, the smaller last batch of an epoch kept or dropped, and what an echo
+//! stage of a fixed factor adds.
 
-use crate::{EchoFactor, Plan, echoed};
+use crate::{EchoFactor, LastBatch, Plan, echoed};
 use sooner_base::{Epochs, Examples, FreshExamples, Updates};
 
 /// How many examples there are, how many are a batch, and how often they are used. Everything here is exact integer
@@ -14,6 +14,8 @@ pub struct Pace {
     pub batch: u64,
     /// How often each is used, 1 or more.
     pub echo: Echo,
+    /// What becomes of what does not fill a batch.
+    pub last: LastBatch,
 }
 
 /// What an echo stage of a fixed factor repeats.
@@ -30,9 +32,13 @@ pub enum Echo {
 impl Pace {
     /// Examples that one epoch's updates use, where no batch is repeated.
     fn epoch_examples(&self) -> u64 {
-        match self.echo {
+        let examples = match self.echo {
             Echo::Examples(factor) => echoed(self.train_examples, factor),
             Echo::None | Echo::Batches(_) => self.train_examples,
+        };
+        match self.last {
+            LastBatch::Keep => examples,
+            LastBatch::Drop => examples / self.batch * self.batch,
         }
     }
 
@@ -75,8 +81,9 @@ impl Pace {
         let (epochs, rest) = (updates / per_epoch, updates % per_epoch);
         match self.echo {
             Echo::Batches(factor) => {
-                let within = (self.train_examples as f64 * factor * (rest as f64 / per_epoch as f64)).round();
-                epochs * (self.train_examples as f64 * factor).round() as u64 + within as u64
+                let examples = self.epoch_examples() as f64 * factor;
+                let within = (examples * (rest as f64 / per_epoch as f64)).round();
+                epochs * examples.round() as u64 + within as u64
             }
             Echo::None | Echo::Examples(_) => epochs * self.epoch_examples() + rest * self.batch,
         }
@@ -87,10 +94,10 @@ impl Pace {
         self.examples_after(update + 1) - self.examples_after(update)
     }
 
-    /// Passes over the training split after the first so many updates.
+    /// Passes over the training split after the first so many updates; dropped examples count as passed.
     pub fn epochs_after(&self, updates: Updates) -> Epochs {
         let factor = match self.echo {
-            Echo::Batches(factor) => factor * self.train_examples as f64,
+            Echo::Batches(factor) => factor * self.epoch_examples() as f64,
             Echo::None | Echo::Examples(_) => self.epoch_examples() as f64,
         };
         Epochs(self.examples_after(updates.0) as f64 / factor)
@@ -113,7 +120,8 @@ impl Plan {
                 Some(factor) => Echo::Examples(factor),
             },
         };
-        Pace { train_examples: train_examples as u64, batch: self.batch_size() as u64, echo }
+        let (batch, last) = (self.batch_size() as u64, self.pipeline.last_batch);
+        Pace { train_examples: train_examples as u64, batch, echo, last }
     }
 
     /// With `echo = "auto"`, the most uses of one example: how many updates a run takes then depends on time, and its
@@ -162,21 +170,40 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    const KEEP: LastBatch = LastBatch::Keep;
+
     #[test]
     fn counts() {
-        let pace = Pace { train_examples: 55_000, batch: 64, echo: Echo::None };
+        let pace = Pace { train_examples: 55_000, batch: 64, echo: Echo::None, last: KEEP };
         assert_eq!((pace.updates_per_epoch(), pace.updates(2.0)), (860, 1720));
         assert_eq!((pace.examples_in(858), pace.examples_in(859), pace.examples_in(860)), (64, 24, 64));
         assert_eq!(pace.examples_after(860), 55_000);
         assert_eq!(pace.epochs_after(Updates(1720)), Epochs(2.0));
         // 0.1 + 0.2 epochs of 10 examples are 3 updates of one, whatever the sum is in binary.
-        assert_eq!(Pace { train_examples: 10, batch: 1, echo: Echo::None }.updates(0.1 + 0.2), 3);
-        assert_eq!(Pace { train_examples: 10, batch: 4, echo: Echo::None }.updates(1.5), 3 + 2);
+        assert_eq!(Pace { train_examples: 10, batch: 1, echo: Echo::None, last: KEEP }.updates(0.1 + 0.2), 3);
+        assert_eq!(Pace { train_examples: 10, batch: 4, echo: Echo::None, last: KEEP }.updates(1.5), 3 + 2);
+    }
+
+    #[test]
+    fn what_fills_no_batch_is_dropped() {
+        let pace = |echo| Pace { train_examples: 100, batch: 32, echo, last: LastBatch::Drop };
+        let none = pace(Echo::None);
+        assert_eq!((none.updates_per_epoch(), none.updates(2.0), none.updates(1.5)), (3, 6, 5));
+        assert_eq!((none.examples_after(3), none.examples_in(2), none.examples_after(6)), (96, 32, 192));
+        assert_eq!((none.epochs_after(Updates(6)), none.batch_sizes()), (Epochs(2.0), vec![32]));
+        // 250 uses are 7 batches and 26 examples.
+        let examples = pace(Echo::Examples(2.5));
+        assert_eq!((examples.updates_per_epoch(), examples.examples_after(14)), (7, 448));
+        let batches = pace(Echo::Batches(2.0));
+        assert_eq!((batches.updates_per_epoch(), batches.examples_after(12)), (6, 384));
+        assert_eq!((batches.epochs_after(Updates(12)), batches.batch_sizes()), (Epochs(2.0), vec![32]));
+        let full = Pace { train_examples: 96, last: KEEP, ..none };
+        assert_eq!(full.examples_after(50), none.examples_after(50));
     }
 
     #[test]
     fn echo_makes_more_updates_of_the_same_examples() {
-        let pace = |echo| Pace { train_examples: 100, batch: 32, echo };
+        let pace = |echo| Pace { train_examples: 100, batch: 32, echo, last: KEEP };
         let examples = pace(Echo::Examples(2.5));
         assert_eq!((examples.updates_per_epoch(), examples.updates(3.0), examples.updates(0.5)), (8, 24, 4));
         assert_eq!((examples.examples_after(8), examples.epochs_after(Updates(16))), (250, Epochs(2.0)));
@@ -185,7 +212,7 @@ mod tests {
         assert_eq!((batches.updates_per_epoch(), batches.updates(3.0), batches.updates(0.5)), (10, 30, 5));
         assert_eq!((batches.examples_after(10), batches.epochs_after(Updates(10))), (250, Epochs(1.0)));
         assert_eq!(batches.batch_sizes(), [32, 4]);
-        assert_eq!(pace(Echo::None), Pace { train_examples: 100, batch: 32, echo: Echo::None });
+        assert_eq!(pace(Echo::None), Pace { train_examples: 100, batch: 32, echo: Echo::None, last: KEEP });
         assert_eq!(pace(Echo::Examples(1.0)).updates(2.3), pace(Echo::None).updates(2.3));
     }
 
@@ -193,7 +220,7 @@ mod tests {
         #[test]
         fn epochs_use_every_example(n in 1u64..5000, batch in 1u64..600, epochs in 1u64..50) {
             prop_assume!(batch <= n);
-            let pace = Pace { train_examples: n, batch, echo: Echo::None };
+            let pace = Pace { train_examples: n, batch, echo: Echo::None, last: KEEP };
             let updates = pace.updates(epochs as f64);
             prop_assert_eq!(pace.examples_after(updates), n * epochs);
             let sum: u64 = (0..pace.updates_per_epoch()).map(|u| pace.examples_in(u)).sum();

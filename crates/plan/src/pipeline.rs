@@ -27,6 +27,9 @@ pub struct PipelinePlan {
     /// What to do with an example that cannot be read or decoded.
     #[serde(default)]
     pub on_bad: OnBad,
+    /// What becomes of an epoch's last examples where they do not fill a batch.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub last_batch: LastBatch,
     /// Seconds after which a batch that does not come is an error; none waits for ever.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<f64>,
@@ -97,6 +100,7 @@ impl PipelinePlan {
             tune: None,
             budget: default_budget(),
             on_bad: OnBad::default(),
+            last_batch: LastBatch::default(),
             timeout: None,
             keep: Keep::default(),
             draws: Draws::default(),
@@ -205,6 +209,17 @@ pub enum OnBad {
     Fail,
     /// Draw the next planned example instead; counted and listed.
     Skip,
+}
+
+/// What becomes of the examples behind an epoch's last full batch.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LastBatch {
+    /// They are a smaller batch.
+    #[default]
+    Keep,
+    /// They are not used in this epoch; in a shuffled one they are others every time.
+    Drop,
 }
 
 /// One stage of a pipeline.

@@ -94,6 +94,7 @@ pub(crate) const PIPELINE: Form = Form::Table(&[
     may("tune", Form::Whole),
     may("budget", Form::Size),
     may("on_bad", Form::Word(&["fail", "skip"])),
+    may("last_batch", Form::Word(&["keep", "drop"])),
     may("timeout", Form::Number),
     may("keep", Form::Word(&["nothing", "memory"])),
     may("draws", Form::Word(&["bulk", "single"])),

@@ -253,6 +253,7 @@ fn full_plans() -> Vec<Plan> {
     };
     base.pipeline.stages = stages;
     base.pipeline.on_bad = OnBad::Skip;
+    base.pipeline.last_batch = crate::LastBatch::Drop;
     (base.pipeline.queue, base.pipeline.tune) = (Some(5), Some(3));
     base.pipeline.timeout = Some(2.5);
     base.pipeline.keep = crate::Keep::Memory;

@@ -49,6 +49,9 @@ pub struct Header {
     pub peak_gflops: f64,
     /// When the run began, in seconds since 1970; none where nobody said.
     pub started_unix: Option<f64>,
+    /// What was measured to choose pipeline threads and queue, where the plan asked for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tuned: Option<String>,
 }
 
 /// The machine of a run.

@@ -36,6 +36,7 @@ pub(crate) fn header() -> Header {
         seed: Seed(7),
         peak_gflops: 170.5,
         started_unix: Some(1.5e9),
+        tuned: None,
     }
 }
 

@@ -150,6 +150,7 @@ fn header(plan: &Plan, threads: usize) -> Header {
         seed: plan.seed,
         peak_gflops: 1.0,
         started_unix: None,
+        tuned: None,
     }
 }
 

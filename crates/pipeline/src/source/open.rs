@@ -25,8 +25,8 @@ pub(super) enum Packing {
 /// Opens a local file or an address: unpacked, held to the rate (of stored bytes), and, from the network, fetched ahead.
 pub(super) fn open(path: &str, rate: Option<Arc<Rate>>) -> io::Result<(Packing, Box<dyn Read + Send>)> {
     let stored: Box<dyn Read + Send> = match is_address(path) {
-        true => Box::new(ReadAhead::new(Limited { from: Remote::new(path), rate })?),
-        false => Box::new(Limited { from: File::open(path)?, rate }),
+        true => Box::new(ReadAhead::new(Limited { from: Remote::new(path), rate, ahead: true })?),
+        false => Box::new(Limited { from: File::open(path)?, rate, ahead: false }),
     };
     unpack(stored)
 }
@@ -109,14 +109,20 @@ fn of_its_cause(error: io::Error) -> io::Error {
 struct Limited<R> {
     from: R,
     rate: Option<Arc<Rate>>,
+    /// Whether a thread reads this ahead of whoever uses it.
+    ahead: bool,
 }
 
 impl<R: Read> Read for Limited<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let most = into.len().min(BUFFER);
         let n = self.from.read(&mut into[..most])?;
-        if let Some(rate) = &self.rate {
-            rate.wait(n as u64, &AtomicBool::new(false));
+        match &self.rate {
+            Some(rate) if self.ahead => rate.wait_ahead(n as u64),
+            Some(rate) => {
+                rate.wait(n as u64, &AtomicBool::new(false));
+            }
+            None => {}
         }
         Ok(n)
     }

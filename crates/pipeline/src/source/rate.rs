@@ -12,6 +12,9 @@ use std::time::Duration;
 /// Unused time that may be made up for. Sleeping is exact to a tenth of a millisecond or so; without this, what every
 /// sleep takes too long would be lost and small reads would stay below the rate.
 const CREDIT: Seconds = Seconds(0.01);
+/// The same of what is fetched ahead from the network: a real line goes on into the receiver's buffer while the thread that
+/// empties it is kept from its turn, as by updates on all cores; without this, such a thread would slow the line down.
+const BUFFERED: Seconds = Seconds(0.25);
 /// How often a wait looks at whether it is still wanted.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -75,8 +78,13 @@ impl Rate {
 
     /// Books so many bytes after those already booked, and says when they have arrived, by the line's own clock.
     pub fn book(&self, bytes: u64) -> Seconds {
+        self.book_late(bytes, CREDIT)
+    }
+
+    /// The same where so much unused time may be made up for.
+    fn book_late(&self, bytes: u64, credit: Seconds) -> Seconds {
         let mut line = self.line();
-        let earliest = line.now(self.clock.as_ref()) - CREDIT;
+        let earliest = line.now(self.clock.as_ref()) - credit;
         let start = if line.free.0 > earliest.0 { line.free } else { earliest };
         line.free = start + Seconds(bytes as f64 / self.bytes_a_second);
         line.free
@@ -88,7 +96,15 @@ impl Rate {
 
     /// Books so many bytes and waits for them; false if it was cancelled before.
     pub fn wait(&self, bytes: u64, cancelled: &AtomicBool) -> bool {
-        let due = self.book(bytes);
+        self.wait_until(self.book(bytes), cancelled)
+    }
+
+    /// The same for a thread that fetches ahead.
+    pub(super) fn wait_ahead(&self, bytes: u64) {
+        self.wait_until(self.book_late(bytes, BUFFERED), &AtomicBool::new(false));
+    }
+
+    fn wait_until(&self, due: Seconds, cancelled: &AtomicBool) -> bool {
         while !cancelled.load(Ordering::Relaxed) {
             let left = (due - self.line().now(self.clock.as_ref())).0;
             if left <= 0.0 && !self.is_held() {
@@ -183,6 +199,29 @@ mod tests {
         // After a long pause only the credit is left of the time that was not used.
         clock.advance(Seconds(10.0));
         assert!((rate.book(100).0 - (15.25 - CREDIT.0 + 0.1)).abs() < 1e-12);
+    }
+
+    /// Whoever fetches ahead loses nothing of the line by coming late, up to what a buffer holds.
+    #[test]
+    fn a_line_goes_on_while_its_reader_is_kept_away() {
+        let clock = Arc::new(ManualClock::default());
+        clock.advance(Seconds(5.0));
+        let rate = Rate::new(Bytes(1000), clock.clone());
+        let late = |seconds, credit| {
+            clock.advance(Seconds(seconds));
+            rate.book_late(100, credit).0
+        };
+        let close =
+            |found: f64, expected: f64| assert!((found - expected).abs() < 1e-12, "{found}, {expected}");
+        close(late(0.0, BUFFERED), 5.1);
+        // The reader comes 0.2 s after that: two more were under way meanwhile.
+        close(late(0.3, BUFFERED), 5.2);
+        close(late(0.0, BUFFERED), 5.3);
+        close(late(0.0, BUFFERED), 5.4);
+        // After longer the buffer was full.
+        close(late(8.7, BUFFERED), 14.0 - BUFFERED.0 + 0.1);
+        // A reader that does not fetch ahead loses the time.
+        close(late(1.0, CREDIT), 15.0 - CREDIT.0 + 0.1);
     }
 
     /// Half the rate is twice the time, exactly.

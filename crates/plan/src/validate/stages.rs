@@ -2,8 +2,8 @@
 
 use super::{number, threads};
 use crate::{
-    CropPlan, DataFacts, EchoFactor, EchoPlan, JitterPlan, NormalizePlan, Padding, PipelinePlan, PlanError,
-    RandomResizedCropPlan, ShuffleKind, StagePlan,
+    CropPlan, DataFacts, EchoFactor, EchoPlan, JitterPlan, LastBatch, NormalizePlan, Padding, PipelinePlan,
+    PlanError, RandomResizedCropPlan, ShuffleKind, StagePlan,
 };
 
 /// The most batches that a queue may hold.
@@ -25,6 +25,16 @@ pub(crate) fn check(pipeline: &PipelinePlan, facts: &DataFacts) -> Result<(), Pl
     }
     if pipeline.budget_bytes()?.0 == 0 {
         return Err(PlanError::value("pipeline.budget", "more than 0 bytes", "0", ""));
+    }
+    let auto = pipeline.echo().is_some_and(|(echo, _)| echo.fixed().is_none());
+    if auto && pipeline.last_batch == LastBatch::Drop {
+        return Err(PlanError::impossible(
+            "nothing to drop",
+            "pipeline.last_batch",
+            "\"keep\": with echo = \"auto\" every batch is full",
+            "\"drop\"",
+            "leave it out",
+        ));
     }
     if let Some(timeout) = pipeline.timeout {
         number("pipeline.timeout", timeout, "seconds above 0", timeout > 0.0)?;

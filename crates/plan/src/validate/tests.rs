@@ -137,6 +137,11 @@ fn stages() {
             pipeline.tune: value cannot be used: expected 1 to 1024 threads, found 0
         pipeline.tune=4
             accepted
+        pipeline.last_batch=drop
+            accepted
+        pipeline.last_batch=drop & pipeline.stages=[{echo="auto"},{batch=64}]
+            pipeline.last_batch: nothing to drop: expected "keep": with echo = "auto" every batch is full, found "drop"
+            hint: leave it out
         pipeline.queue=0
             pipeline.queue: value cannot be used: expected 1 to 65536 batches, found 0
             hint: leave it out to have the usual number
@@ -181,6 +186,8 @@ fn stages() {
         "pipeline.threads=0",
         "pipeline.tune=0",
         "pipeline.tune=4",
+        "pipeline.last_batch=drop",
+        "pipeline.last_batch=drop & pipeline.stages=[{echo=\"auto\"},{batch=64}]",
         "pipeline.queue=0",
         "pipeline.queue=3",
         "pipeline.budget=2GB",
