@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
 """Data echoing's claim on real training: fresh examples and training time to the same target with and without echo.
 
-A data set is packed into tar shards (`sooner data pack`) and read from a local HTTP server while training goes on, held
-to a rate by the plan's `data.rate` (so the limit is on the reading side, and exact; the server itself is as fast as it
-can be). The rate is chosen so that reading one example takes RATIO times as long as one update's share of it (R). Three
+A data set is packed into tar shards (`sooner data pack`) and read from a local HTTP server while training goes on. Three
 conditions: no echo, examples echoed before augmentation, batches echoed; each with the best of the same three learning
 rates (fewest fresh examples with seed 1), then on seeds 1, 2 and 3.
 
-    bench/echo_claim.py cifar10 --sooner target/release/sooner --data DIR --out DIR [--prefix "chrt -r 10"]
+How many fresh examples a run needs does not depend on how fast they come: batches are a function of the plan. So learning
+rates are chosen without a limit on reading (`--phase grid`), and a run there is stopped once it has used more fresh examples
+than the best so far needed. The chosen ones are then timed (`--phase timed`), held to a rate by the plan's `data.rate`, so
+that the limit is on the reading side, and exact; the server itself is as fast as it can be. The rate is such that reading one
+example takes RATIO times as long as one update's share of it (R), or --up milliseconds.
+
+    bench/echo_claim.py cifar10 --sooner target/release/sooner --data DIR --out DIR [--prefix "chrt -r 20"]
     bench/echo_claim.py flowers --sooner target/release/sooner --data DIR --out DIR
 
 Finished runs are not run again, so that it can be stopped and started at will; a run that was killed starts over. Needs
@@ -21,6 +25,7 @@ import json
 import pathlib
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -31,10 +36,9 @@ TASKS = {
         "pack": ["cifar10", "--set", "validation=2500", "--set", "test=10"],
         "train": 20000,
         "batch": 64,
-        "rates": [0.02, 0.05, 0.1],
-        "target": "val.error<0.60",
-        "epochs": 3.0,
-        "evaluate": 25,
+        "rates": [0.15, 0.05, 0.015],
+        "target": "val.error<0.50",
+        "epochs": 4.0,
         "buffer": 1000,
         "model": 'kind = "resnet8"\nchannels = [16, 32, 64]',
         "front": "{ shuffle = { buffer = 256 } }, { resize = 32 }, { center-crop = 32 }",
@@ -45,10 +49,9 @@ TASKS = {
         "pack": ["image-folder"],
         "train": None,
         "batch": 32,
-        "rates": [0.005, 0.01, 0.02],
+        "rates": [0.06, 0.02, 0.006],
         "target": "val.error<0.45",
-        "epochs": 150.0,
-        "evaluate": 25,
+        "epochs": 40.0,
         "buffer": 250,
         "model": 'kind = "resnet8"\nchannels = [16, 32, 64]',
         "front": "{ shuffle = { buffer = 64 } }",
@@ -56,6 +59,8 @@ TASKS = {
         "normalize": "{ normalize = { mean = [0.46, 0.42, 0.30], std = [0.29, 0.26, 0.29] } }",
     },
 }
+for common in TASKS.values():
+    common.update({"grow": 1.05, "from": 0.05, "decay": 0.97})
 CONDITIONS = ["none", "example", "batch"]
 NAMES = {"none": "no echo", "example": "examples echoed before augmentation", "batch": "batches echoed"}
 COLOURS = {"none": "#555555", "example": "#0072b2", "batch": "#d55e00"}
@@ -97,8 +102,6 @@ def plan_text(task, address, condition, options):
         before = f"{{ echo = {{ factor = {echo}, buffer = {task['buffer']} }} }}, "
     if condition == "batch":
         after = f", {{ echo = {echo} }}"
-    # Twice the resolution in fresh examples where there are more updates for each.
-    evaluate = task["evaluate"] * (1 if condition == "none" else max(1, echo // 2))
     lines = [
         f'name = "{options["name"]}"',
         "seed = 1",
@@ -118,12 +121,15 @@ def plan_text(task, address, condition, options):
         "[optimizer]",
         'kind = "nesterov"',
         "momentum = 0.9",
+        # A constant rate's weights are noisy: evaluations are of their average over some 30 updates.
+        f"average = {{ kind = \"ema\", decay = {task['decay']} }}",
         "[schedule]",
         'kind = "constant"',
         f"learning_rate = {options['learning_rate']}",
         "[run]",
         f"epochs = {options['epochs']}",
-        f"evaluate = {{ updates = {evaluate} }}",
+        # The same share of the way between evaluations in all conditions, so that none has more chances of a lucky one.
+        f"evaluate = {{ growing = {{ by = {task['grow']}, from = {task['from']} }} }}",
         "threads = 1",
     ]
     if options["target"]:
@@ -152,7 +158,7 @@ class Bench:
     def __init__(self, args):
         self.args = args
         self.task = dict(TASKS[args.task])
-        for key in ("target", "epochs", "train", "evaluate", "batch"):
+        for key in ("target", "epochs", "train", "batch"):
             if getattr(args, key) is not None:
                 self.task[key] = getattr(args, key)
         if args.rates:
@@ -162,10 +168,20 @@ class Bench:
         self.address = None
         self.rate = None
 
-    def sooner(self, words, log=None):
+    def sooner(self, words, log=None, watch=lambda: False):
+        """Runs the command; interrupts it once `watch` says so."""
         command = shlex.split(self.args.prefix) + [str(pathlib.Path(self.args.sooner).resolve())] + words
         with open(log, "w") if log else open("/dev/null", "w") as stderr:
-            return subprocess.run(command, stdout=subprocess.PIPE, stderr=stderr, text=True, check=False)
+            child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True)
+            while True:
+                try:
+                    out, _ = child.communicate(timeout=0.5)
+                    return subprocess.CompletedProcess(command, child.returncode, out)
+                except subprocess.TimeoutExpired:
+                    if watch():
+                        child.send_signal(signal.SIGINT)
+                        # Once: a second one would end it without its last line.
+                        watch = lambda: False
 
     def pack(self):
         shards = self.out / "shards"
@@ -184,8 +200,8 @@ class Bench:
         self.examples = sum(n for n, _ in train)
         self.address = serve(shards)
 
-    def run(self, name, condition, options):
-        """One run, unless it is there already."""
+    def run(self, name, condition, options, most=float("inf")):
+        """One run, unless it is there already; stopped once it has used more than `most` fresh examples."""
         folder = self.out / "runs" / name
         record = read_record(folder)
         if record is None:
@@ -197,7 +213,8 @@ class Bench:
             plan.write_text(plan_text(self.task, self.address, condition, options))
             words = ["train", str(plan), "--out", str(folder), "--seed", str(options["seed"]), "--json"]
             began = time.time()
-            done = self.sooner(words, self.out / "plans" / f"{name}.log")
+            watch = lambda: fresh_so_far(folder) > most
+            done = self.sooner(words, self.out / "plans" / f"{name}.log", watch)
             record = read_record(folder)
             if record is None:
                 sys.exit(f"{name} failed with {done.returncode}: {done.stdout}\n{plan}")
@@ -219,37 +236,74 @@ class Bench:
         record = self.run("calibration", "none", {**options, "epochs": epochs})["summary"]
         down = record["time"]["train"] / record["position"]["examples"]
         self.down = down
-        self.rate = max(1, round(self.bytes_each / (self.args.ratio * down)))
+        up = self.args.up / 1e3 if self.args.up else self.args.ratio * down
+        self.rate = max(1, round(self.bytes_each / up))
         known.write_text(json.dumps({"down": down, "rate": self.rate, "bytes_each": self.bytes_each}))
         say(f"an update takes {1e3 * down:.3f} ms an example; {self.bytes_each:.0f} bytes each; rate {self.rate} bytes/s")
 
-    def trial(self, condition, rate, seed):
+    def trial(self, name, condition, rate, seed, **more):
         options = {
             "learning_rate": rate,
             "echo": self.args.echo,
-            "rate": self.rate,
             "epochs": self.task["epochs"],
             "target": self.task["target"],
             "seed": seed,
         }
-        return self.run(f"{condition}-lr{rate}-s{seed}", condition, options)
+        most = more.pop("most", float("inf"))
+        options["rate"] = more.pop("limit", None)
+        return self.run(f"{name}-{condition}-lr{rate}-s{seed}", condition, {**options, **more}, most)
+
+    def grid(self, condition):
+        """The runs without a limit on reading, by learning rate."""
+        grid, best = {}, float("inf")
+        # Where whole batches are repeated, small rates are likelier.
+        rates = self.task["rates"][:: -1 if condition == "batch" else 1]
+        for rate in rates:
+            grid[rate] = self.trial("grid", condition, rate, 1, most=best)
+            at = reached(grid[rate], self.task["target"])
+            best = min(best, at["fresh_examples"]) if at else best
+        return grid
 
     def all(self):
         self.pack()
-        self.calibrate()
-        results = []
+        if self.args.phase == "probe":
+            # Runs of the grid that go on to the end, from which a target can be chosen.
+            for rate in self.task["rates"]:
+                self.trial("grid", "none", rate, 1, target=None)
+            return
+        if self.args.phase != "grid":
+            self.calibrate()
+        results, target = [], self.task["target"]
         for condition in self.args.conditions:
-            grid = {rate: self.trial(condition, rate, 1) for rate in self.task["rates"]}
-            at = {rate: reached(record, self.task["target"]) for rate, record in grid.items()}
+            grid = self.grid(condition)
+            at = {rate: reached(record, target) for rate, record in grid.items()}
             best = min(grid, key=lambda rate: at[rate]["fresh_examples"] if at[rate] else float("inf"))
+            say(f"{condition}: {({rate: a and a['fresh_examples'] for rate, a in at.items()})} -> {best}")
             for rate, record in grid.items():
-                if rate != best:
-                    results.append({**row(condition, rate, 1, record, self.task["target"]), "use": "grid"})
+                results.append({**row(condition, rate, 1, record, target), "use": "grid"})
+            if self.args.phase == "grid":
+                continue
             for seed in self.args.seeds:
-                record = self.trial(condition, best, seed)
-                results.append({**row(condition, best, seed, record, self.task["target"]), "use": "chosen"})
-            write(self, results)
-        return results
+                record = self.trial("timed", condition, best, seed, limit=self.rate)
+                results.append({**row(condition, best, seed, record, target), "use": "chosen"})
+                again = reached(record, target)
+                if seed == 1 and again and again["fresh_examples"] != at[best]["fresh_examples"]:
+                    sys.exit(f"{condition}, {best}: other bits with a limit on reading: {again} and {at[best]}")
+        write(self, results)
+
+
+def fresh_so_far(folder):
+    """Fresh examples of a run that goes on, by its log's last whole line that has them."""
+    try:
+        lines = (folder / "run.jsonl").read_text().splitlines()
+    except OSError:
+        return 0
+    for line in reversed(lines):
+        try:
+            return json.loads(line)["fresh_examples"]
+        except (ValueError, KeyError):
+            continue
+    return 0
 
 
 def reached(record, target):
@@ -267,6 +321,7 @@ def row(condition, rate, seed, record, target):
         "use": "",
         "status": s["status"],
         "fresh": at["fresh_examples"] if at else None,
+        "used": s["position"]["fresh_examples"],
         "examples": at["examples"] if at else None,
         "updates": at["updates"] if at else None,
         "seconds": at["training_seconds"] if at else None,
@@ -335,7 +390,7 @@ def write(bench, results):
         "echo": bench.args.echo,
         "rate": bench.rate,
         "bytes_each": bench.bytes_each,
-        **{key: bench.task[key] for key in ("target", "batch", "rates", "train", "epochs", "buffer", "evaluate")},
+        **{key: bench.task[key] for key in ("target", "batch", "rates", "train", "epochs", "buffer", "grow", "from", "decay")},
     }
     (out / "results.json").write_text(json.dumps({"about": about, "verdict": verdict, "runs": results}, indent=1))
     keys = [key for key in results[0] if key not in ("curve", "machine")]
@@ -354,7 +409,9 @@ def keep_records(runs, to):
         if read_record(folder):
             (to / folder.name).mkdir(parents=True, exist_ok=True)
             for name in ("plan.toml", "run.jsonl"):
-                shutil.copyfile(folder / name, to / folder.name / name)
+                # Where they lay says nothing to others.
+                text = (folder / name).read_text().replace(str(runs.parent.resolve()), "OUT")
+                (to / folder.name / name).write_text(text)
 
 
 def report(about, verdict, results):
@@ -375,13 +432,16 @@ def report(about, verdict, results):
             f"| {c['fresh']:.0f} ({low} to {high}) | {c['f']:.3f} | {c['seconds']:.1f} s ({fast:.1f} to {slow:.1f}) "
             f"| {c['predicted_seconds']:.1f} s | {100 * c['off']:+.1f} % | {c['speedup']:.2f} |"
         )
-    lines += ["", "Every run:", "", "| condition | learning rate | seed | use | fresh | updates | seconds | wait |"]
-    lines.append("|---|---|---|---|---|---|---|---|")
+    lines += ["", "Every run:", ""]
+    lines.append("| condition | learning rate | seed | use | fresh | updates | ms an example in updates | seconds | wait |")
+    lines.append("|---|---|---|---|---|---|---|---|---|")
     for r in results:
-        cells = [r["fresh"], r["updates"], f"{r['seconds']:.1f}"] if r["fresh"] else [r["status"], "", ""]
+        cells = [r["fresh"], r["updates"]] if r["fresh"] else [f"{r['status']} at {r['used']}", ""]
+        # A grid run's time says nothing: it is not held to the rate.
+        cells += [f"{r['seconds']:.1f}", f"{r['wait']:.1f}"] if r["use"] == "chosen" and r["fresh"] else ["", ""]
         lines.append(
             f"| {r['condition']} | {r['learning_rate']} | {r['seed']} | {r['use']} | {cells[0]} | {cells[1]} "
-            f"| {cells[2]} | {r['wait']:.1f} |"
+            f"| {1e3 * r['down']:.3f} | {cells[2]} | {cells[3]} |"
         )
     return "\n".join(lines) + "\n"
 
@@ -440,15 +500,16 @@ def main():
     parser.add_argument("--prefix", default="", help='put before every run, such as "chrt -r 10"')
     parser.add_argument("--ratio", type=float, default=6.0, help="R to aim at")
     parser.add_argument("--echo", type=int, default=5, help="the echo factor, as advised for such an R")
+    parser.add_argument("--up", type=float, help="milliseconds of reading an example, rather than R of them")
+    parser.add_argument("--phase", default="all", choices=["probe", "grid", "timed", "all"], help="how far to go")
     parser.add_argument("--calibrate", type=int, default=20000, help="examples of the run that sets the rate")
     parser.add_argument("--conditions", nargs="+", default=CONDITIONS, choices=CONDITIONS)
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
-    parser.add_argument("--rates", nargs="+", type=float, help="the grid of learning rates")
+    parser.add_argument("--rates", nargs="+", type=float, help="the grid of learning rates, likeliest first")
     parser.add_argument("--target")
     parser.add_argument("--epochs", type=float, help="most epochs of fresh examples of a run")
     parser.add_argument("--train", type=int, help="examples of the training split")
     parser.add_argument("--batch", type=int)
-    parser.add_argument("--evaluate", type=int, help="updates between evaluations without echo")
     parser.add_argument("--records", help="copy plans and logs of the runs to this folder")
     parser.add_argument("--report", help="write the tables to this Markdown file")
     Bench(parser.parse_args()).all()
