@@ -4,7 +4,9 @@
 use candle_core::{D, Device, Result, Tensor, Var};
 use sooner_base::{Batch, MonotonicClock, Seed};
 use sooner_pipeline::{Pipeline, load};
-use sooner_plan::{CropPlan, DataPlan, FlipKind, NormalizePlan, Padding, PipelinePlan, ShuffleKind, StagePlan};
+use sooner_plan::{
+    CropPlan, DataPlan, FlipKind, NormalizePlan, Padding, PipelinePlan, ShuffleKind, StagePlan,
+};
 use std::error::Error;
 use std::sync::Arc;
 
@@ -59,7 +61,11 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
             right += equal.to_dtype(candle_core::DType::F32)?.sum_all()?.to_scalar::<f32>()?;
         }
         let (examples, held_out) = (splits.train.len() as f64, splits.val.len() as f32);
-        println!("epoch {epoch}: training loss {:.4}, validation accuracy {:.4}", sum / examples, right / held_out);
+        println!(
+            "epoch {epoch}: training loss {:.4}, validation accuracy {:.4}",
+            sum / examples,
+            right / held_out
+        );
     }
     Ok(())
 }
