@@ -143,7 +143,8 @@ def record(args, name, seed, settings, extra=()):
 
     if end() is None:
         words = ["train", "cifar10-94", "--data", args.data, "--threads", "1", "--seed", str(seed), "--out", str(folder)]
-        words += [word for setting in settings for word in ("--set", setting)] + list(extra)
+        latest = {setting.split("=", 1)[0]: setting for setting in settings}
+        words += [word for setting in latest.values() for word in ("--set", setting)] + list(extra)
         shutil.rmtree(folder, ignore_errors=True)
         before = children()
         out = subprocess.run(
