@@ -1,7 +1,7 @@
 //! The speed of convolutions, layer by layer: forward, gradient by the input, gradient by the weights, in effective
 //! GFLOP/s of the direct count.
 //!
-//! usage: convolutions [THREADS [KERNELS]] (2, auto); the fastest of 7 runs each.
+//! usage: convolutions [THREADS [KERNELS [PART OF A LAYER'S NAME]]] (2, auto, all); the fastest of 7 runs each.
 
 use sooner_base::{MonotonicClock, Seed, Shape};
 use sooner_engine::{
@@ -9,22 +9,27 @@ use sooner_engine::{
 };
 use std::num::NonZeroUsize;
 
-/// Batch, extent, input channels, filters.
-const LAYERS: [[usize; 4]; 14] = [
-    [128, 32, 3, 64],
-    [128, 32, 64, 128],
-    [128, 16, 128, 128],
-    [128, 16, 128, 256],
-    [128, 8, 256, 512],
-    [128, 4, 512, 512],
-    [512, 4, 512, 512],
-    [64, 32, 16, 16],
-    [64, 16, 32, 32],
-    [64, 8, 64, 64],
-    [1024, 8, 64, 64],
-    [256, 31, 24, 64],
-    [256, 15, 64, 256],
-    [256, 7, 256, 256],
+/// Batch, extent, input channels, filters; and the taps of a window: 3, whose results are as many as pixels, or 5 without
+/// padding.
+const LAYERS: [[usize; 5]; 18] = [
+    [128, 32, 3, 64, 3],
+    [128, 32, 64, 128, 3],
+    [128, 16, 128, 128, 3],
+    [128, 16, 128, 256, 3],
+    [128, 8, 256, 512, 3],
+    [128, 4, 512, 512, 3],
+    [512, 4, 512, 512, 3],
+    [128, 32, 16, 16, 3],
+    [128, 16, 32, 32, 3],
+    [64, 8, 64, 64, 3],
+    [1024, 8, 64, 64, 3],
+    [256, 31, 24, 64, 3],
+    [256, 15, 64, 256, 3],
+    [256, 7, 256, 256, 3],
+    [256, 28, 1, 32, 5],
+    [1, 12, 32, 64, 5],
+    [32, 12, 32, 64, 5],
+    [256, 12, 32, 64, 5],
 ];
 
 fn main() {
@@ -32,15 +37,20 @@ fn main() {
     let threads = words.next().map_or(2, |word| word.parse().expect("a number of threads"));
     let kernels = words.next().map_or(Kernels::Auto, |word| Kernels::named(&word).expect("kernels"));
     let options = NativeOptions { threads: NonZeroUsize::new(threads).expect("not zero"), kernels };
-    println!("{:<24} {:>8} {:>8} {:>8}", "layer", "forward", "input", "weights");
-    for [batch, extent, channels, filters] in LAYERS {
-        let rates = measure([batch, extent, channels, filters], &options);
-        let name = format!("{batch} x {extent}^2, {channels} > {filters}");
-        println!("{name:<24} {:>8.0} {:>8.0} {:>8.0}", rates[0], rates[1], rates[2]);
+    println!("{:<28} {:>8} {:>8} {:>8}", "layer", "forward", "input", "weights");
+    let wanted = words.next();
+    for layer in LAYERS {
+        let [batch, extent, channels, filters, taps] = layer;
+        let name = format!("{batch} x {extent}^2, {channels} > {filters}, {taps}x{taps}");
+        if wanted.as_ref().is_some_and(|wanted| !name.contains(wanted.as_str())) {
+            continue;
+        }
+        let rates = measure(layer, &options);
+        println!("{name:<28} {:>8.0} {:>8.0} {:>8.0}", rates[0], rates[1], rates[2]);
     }
 }
 
-fn measure([batch, extent, channels, filters]: [usize; 4], options: &NativeOptions) -> [f64; 3] {
+fn measure([batch, extent, channels, filters, taps]: [usize; 5], options: &NativeOptions) -> [f64; 3] {
     let mut vars = Vars::new();
     let mut graph = Graph::new();
     let mut declare = |name: &str, shape: Shape| {
@@ -49,9 +59,11 @@ fn measure([batch, extent, channels, filters]: [usize; 4], options: &NativeOptio
     };
     // The input as a variable, so that its gradient is wanted too.
     let x = declare("x", Shape::from([batch, extent, extent, channels]));
-    let w = declare("w", Shape::from([3, 3, channels, filters]));
+    let w = declare("w", Shape::from([taps, taps, channels, filters]));
     let [x, w] = [x, w].map(|id| graph.read(&vars, id));
-    let y = graph.conv2d(x, w, Window::same(3, 1)).expect("it fits");
+    let window = if taps == 3 { Window::same(3, 1) } else { Window::valid(taps, 1) };
+    let y = graph.conv2d(x, w, window).expect("it fits");
+    let pixels = graph.shape(y).len() / filters;
     let loss = graph.sum(y).expect("it fits");
     let grads = gradients(&mut graph, loss, &[x, w]).expect("they exist");
     let outputs = vec![("y".into(), loss), ("dx".into(), grads[0]), ("dw".into(), grads[1])];
@@ -71,6 +83,6 @@ fn measure([batch, extent, channels, filters]: [usize; 4], options: &NativeOptio
             best[at] = best[at].min(time.seconds.0);
         }
     }
-    let flops = 2.0 * (batch * extent * extent * 9 * channels * filters) as f64;
+    let flops = 2.0 * (pixels * taps * taps * channels * filters) as f64;
     best.map(|seconds| flops / seconds * 1e-9)
 }

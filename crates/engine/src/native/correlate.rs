@@ -10,6 +10,7 @@
 #![allow(unsafe_code)]
 
 use super::context::Context;
+use super::packing::{WeightRows, pack_rows};
 use super::padded::Padding;
 use super::pool::Disjoint;
 use super::simd::Isa;
@@ -31,16 +32,6 @@ const TASKS: usize = 16;
 pub(crate) struct Strides {
     pub(crate) offset: usize,
     pub(crate) image: usize,
-    pub(crate) row: usize,
-    pub(crate) column: usize,
-}
-
-/// Rows of w in the order in which they are packed, by where they are found: `count` rows `row` apart, the columns of
-/// a row `column` apart, from `start`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct WeightRows {
-    pub(crate) start: usize,
-    pub(crate) count: usize,
     pub(crate) row: usize,
     pub(crate) column: usize,
 }
@@ -200,12 +191,23 @@ impl Correlation {
 
     /// Values of workspace that [`Correlation::run`] takes: packed w, and a padded bias.
     pub(crate) fn workspace(&self) -> usize {
-        (self.products + 1) * packed_columns(&self.panels)
+        let packed = if self.is_once() { 0 } else { self.products };
+        (packed + 1) * packed_columns(&self.panels)
     }
 
     /// Values of scratch that each thread needs.
     pub(crate) fn scratch(&self) -> usize {
+        self.padded() + if self.is_once() { NEAR.max(MAX_WIDTH) } else { 0 }
+    }
+
+    /// Values of a group of padded images.
+    fn padded(&self) -> usize {
         if self.direct { 0 } else { self.group * self.padding.len() }
+    }
+
+    /// Whether each part of w is used by one task alone, which then packs it where it needs it.
+    fn is_once(&self) -> bool {
+        self.geometry.images <= self.group && self.geometry.output[0] == 1
     }
 
     /// Computes y. Elements of `y` that are not in the target are left alone.
@@ -221,40 +223,52 @@ impl Correlation {
             return;
         }
         self.check([x.len(), w.len(), y.len()]);
-        let columns = packed_columns(&self.panels);
-        let (packed, bias) = workspace[..self.workspace()].split_at_mut(self.products * columns);
-        self.pack(cx, w, packed);
-        if let Some(values) = epilogue.bias {
-            // Padding follows the last column only, since every panel but the last is full.
-            bias[..values.len()].copy_from_slice(values);
-            bias[values.len()..].fill(0.0);
-        }
-        let bias: Option<&[f32]> = epilogue.bias.is_some().then_some(bias);
+        let (packed, bias) = self.prepare(cx, w, epilogue, workspace);
         let y = Disjoint::new(y);
         let isa = cx.isa;
         let g = &self.geometry;
         let groups = g.images.div_ceil(self.group);
-        let image = g.source[0] * g.source[1] * g.depth;
         cx.run(groups * self.shares, &|task, scratch| {
+            let (padded, near) = scratch[..self.scratch()].split_at_mut(self.padded());
             let (group, share) = (task.index / self.shares, task.index % self.shares);
             let first = group * self.group;
             let images = self.group.min(g.images - first);
-            let from = &x[first * image..];
             let job = Job {
                 plan: self,
                 packed,
                 bias,
                 relu: epilogue.relu,
                 y,
-                x: if self.direct { from } else { self.pad(from, images, scratch) },
+                x: self.source(x, [first, images], padded),
                 first,
                 images,
             };
             let bound = |s: usize| s * self.panels.len() / self.shares;
             for panel in &self.panels[bound(share)..bound(share + 1)] {
-                job.panel(isa, panel);
+                job.panel(isa, panel, (w, &mut *near));
             }
         });
+    }
+
+    /// Packs w and the bias.
+    fn prepare<'w>(
+        &self,
+        cx: &Context,
+        w: &[f32],
+        epilogue: Epilogue,
+        workspace: &'w mut [f32],
+    ) -> (&'w [f32], Option<&'w [f32]>) {
+        let columns = packed_columns(&self.panels);
+        let (packed, bias) = workspace[..self.workspace()].split_at_mut(self.workspace() - columns);
+        if !self.is_once() {
+            self.pack(cx, w, packed);
+        }
+        if let Some(values) = epilogue.bias {
+            // Padding follows the last column only, since every panel but the last is full.
+            bias[..values.len()].copy_from_slice(values);
+            bias[values.len()..].fill(0.0);
+        }
+        (packed, epilogue.bias.is_some().then_some(bias))
     }
 
     /// Panics if an operand is too short for what the kernels will address.
@@ -284,9 +298,15 @@ impl Correlation {
         self.positions < self.geometry.images * self.geometry.output[0] * self.geometry.output[1]
     }
 
-    fn pad<'s>(&self, from: &[f32], images: usize, scratch: &'s mut [f32]) -> &'s [f32] {
-        let [image, padded] =
-            [self.padding.image[0] * self.padding.image[1] * self.padding.depth, self.padding.len()];
+    /// Images from `first` on, padded.
+    fn source<'s>(&self, x: &'s [f32], [first, images]: [usize; 2], scratch: &'s mut [f32]) -> &'s [f32] {
+        let g = &self.geometry;
+        let image = g.source[0] * g.source[1] * g.depth;
+        let from = &x[first * image..];
+        if self.direct {
+            return from;
+        }
+        let padded = self.padding.len();
         for i in 0..images {
             self.padding.copy(&from[i * image..(i + 1) * image], &mut scratch[i * padded..(i + 1) * padded]);
         }
@@ -300,38 +320,18 @@ impl Correlation {
     }
 
     /// Copies w: panel after panel, in each the rows in order, in each the panel's columns and zeros as padding.
-    fn pack(&self, cx: &mut Context, w: &[f32], packed: &mut [f32]) {
-        /// Rows and columns of a square that is transposed at a time, so that both sides stay in the cache.
-        const SQUARE: usize = 16;
+    fn pack(&self, cx: &Context, w: &[f32], packed: &mut [f32]) {
         let packed = Disjoint::new(packed);
         let tasks = self.panels.len() * self.weights.len();
         cx.pool.run(tasks, &|task| {
             let panel = &self.panels[task.index / self.weights.len()];
             let part = task.index % self.weights.len();
-            let rows = self.weights[part];
             let before: usize = self.weights[..part].iter().map(|w| w.count).sum();
+            let rows = [before, before + self.weights[part].count];
             let start = panel.packed * self.products + before * panel.width;
             // SAFETY: panels and their parts have places of their own.
-            let out = unsafe { packed.range(start, rows.count * panel.width) };
-            let base = rows.start + panel.column * rows.column;
-            if rows.column == 1 {
-                for (r, out) in out.chunks_exact_mut(panel.width).enumerate() {
-                    let from = base + r * rows.row;
-                    out[..panel.columns].copy_from_slice(&w[from..from + panel.columns]);
-                    out[panel.columns..].fill(0.0);
-                }
-                return;
-            }
-            for first in (0..rows.count).step_by(SQUARE) {
-                let last = rows.count.min(first + SQUARE);
-                for j in 0..panel.width {
-                    for r in first..last {
-                        let inside = j < panel.columns;
-                        out[r * panel.width + j] =
-                            if inside { w[base + r * rows.row + j * rows.column] } else { 0.0 };
-                    }
-                }
-            }
+            let out = unsafe { packed.range(start, (rows[1] - rows[0]) * panel.width) };
+            pack_rows(&self.weights, panel, rows, (w, out));
         });
     }
 }
@@ -364,7 +364,7 @@ impl Job<'_> {
         [start, end.max(start)]
     }
 
-    fn panel(&self, isa: Isa, panel: &Panel) {
+    fn panel(&self, isa: Isa, panel: &Panel, (w, near): (&[f32], &mut [f32])) {
         let plan = self.plan;
         let g = &plan.geometry;
         let kernels = kernels(isa, Reading::Rows, panel.vectors);
@@ -376,7 +376,14 @@ impl Job<'_> {
                 Some(bias) => Start::Bias(bias[panel.packed..].as_ptr()),
                 None => Start::Zero,
             };
-            let b = &self.packed[panel.packed * plan.products + block.row * panel.width..];
+            let b = if plan.is_once() {
+                let rows = (block.segments[1] - block.segments[0]) * block.length;
+                let near = &mut near[..rows * panel.width];
+                pack_rows(&plan.weights, panel, [block.row, block.row + rows], (w, &mut *near));
+                &*near
+            } else {
+                &self.packed[panel.packed * plan.products + block.row * panel.width..]
+            };
             let tile = Tile {
                 a: self.x.as_ptr(),
                 stride: g.stride[1] * g.depth,

@@ -20,14 +20,19 @@ pub(crate) fn step(graph: &Graph, step: &Step) -> Cost {
     Cost { flops: flops(graph, step.head), bytes: 4 * values as u64 }
 }
 
-/// What the updates of variables must do: every variable is read and written, and what updates take is read.
+/// What the updates of variables must do: every variable is read and written, what updates take is read, and gradients that
+/// they make themselves are sums of products.
 pub(crate) fn updates(program: &Program, low: &Lowered) -> Cost {
     if program.updates.is_empty() {
         return Cost::default();
     }
     let variables: usize = program.vars.all().iter().map(|var| var.shape.len()).sum();
-    let taken: usize = low.operands.iter().flatten().map(|(_, value)| value.len).sum();
-    Cost { flops: 0, bytes: 4 * (2 * variables + taken) as u64 }
+    let deferred = low.deferred.iter().flatten();
+    let args = deferred.clone().flat_map(|deferred| &deferred.args);
+    let taken = low.operands.iter().flatten().map(|(_, value)| value).chain(args);
+    let taken: usize = taken.map(|value| value.len).sum();
+    let flops = deferred.map(|deferred| 2 * deferred.outer.products()).sum();
+    Cost { flops, bytes: 4 * (2 * variables + taken) as u64 }
 }
 
 /// Operations of a node's products.

@@ -5,12 +5,12 @@
 use super::context::Context;
 use super::cost::{self, Cost};
 use super::kernel::{MAX_ARGS, Operands};
-use super::lower::{Lowered, Source, Step, Value, lower};
+use super::lower::{Deferred, Lowered, Source, Step, Value, lower};
 use super::memory::Arena;
 use super::plan::{Place, Placed, Plan, plan};
 use super::pool::{Disjoint, Pool};
 use super::simd::{Choice, Isa, Kernels};
-use super::update;
+use super::update::{self, Stepper};
 use crate::{EngineError, Feed, NodeId, Program, State, Update, naive};
 use sooner_base::{Bytes, Clock, Seconds};
 use std::num::NonZeroUsize;
@@ -42,7 +42,8 @@ pub struct Native {
 /// What one operation of a program took in one run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OpTime {
-    /// The operation; where several are fused, the first. Updates of variables are `update`.
+    /// The operation; where several are fused, the first. Updates of variables are `update`, with the gradients that they
+    /// make themselves.
     pub op: &'static str,
     /// The node that holds its result; none for updates.
     pub node: Option<NodeId>,
@@ -75,7 +76,9 @@ impl Native {
         let low = lower(program, Choice { isa, exact: kernels.is_exact() });
         let plan = plan(&low);
         let arena = Arena::new(plan.len);
-        let each = low.steps.iter().map(|s| s.kernel.scratch()).max().unwrap_or(0);
+        let steps = low.steps.iter().map(|step| step.kernel.scratch());
+        let deferred = low.deferred.iter().flatten().map(|deferred| deferred.outer.scratch());
+        let each = steps.chain(deferred).max().unwrap_or(0);
         // Whole cache lines for each thread, and one between them that nobody writes.
         let each = each.next_multiple_of(super::memory::LINE) + super::memory::LINE;
         let scratch = Arena::new(each * pool.threads());
@@ -196,8 +199,18 @@ impl Native {
                 update::running_stats(read(&operands[0].1), *rate, counts, &mut state.values[var.index()]);
             }
             Update::Step(step) => {
-                if let Some(numbers) = step.numbers(number) {
-                    update::step(&self.pool, self.isa, step, numbers, read(&operands[0].1), state);
+                let Some(numbers) = step.numbers(number) else { return };
+                let stepper = Stepper::new(self.isa, step, numbers, state);
+                match &self.low.deferred[at] {
+                    Some(Deferred { outer, args }) => {
+                        let [x, dy] = args.map(|arg| match arg.source {
+                            Source::Features => &feed.features[arg.start..arg.start + arg.len],
+                            _ => read(&arg),
+                        });
+                        let mut cx = Context::new(&self.pool, self.isa, self.scratch.values_mut());
+                        outer.run(&mut cx, [x, dy], &stepper);
+                    }
+                    None => update::step(&self.pool, &stepper, read(&operands[0].1)),
                 }
             }
             Update::Assign { var, active, .. } => {

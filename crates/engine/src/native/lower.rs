@@ -7,12 +7,13 @@ use super::simd::Choice;
 use crate::ops::conv2d::native::{Forward, GradInput, GradWeight};
 use crate::ops::elementwise::native::Channels;
 use crate::ops::linear::few::Few;
+use crate::ops::linear::outer::Outer;
 use crate::ops::matrix::native::Products;
 use crate::ops::normalize::Behind;
 use crate::ops::normalize::native::By;
 use crate::ops::pool::native::Pooling;
 use crate::ops::{linear, matrix, normalize};
-use crate::{Graph, NodeId, Op, Program};
+use crate::{Graph, NodeId, Op, Program, Update};
 
 /// Where the values of a node come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +62,16 @@ pub(crate) struct Lowered {
     /// By update: the nodes whose values it takes, which never are variables, since earlier updates may have changed
     /// those.
     pub(crate) operands: Vec<Vec<(NodeId, Value)>>,
+    /// By update: how it makes its gradient itself.
+    pub(crate) deferred: Vec<Option<Deferred>>,
+}
+
+/// A gradient that nothing but its update needs, made there.
+#[derive(Debug)]
+pub(crate) struct Deferred {
+    pub(crate) outer: Outer,
+    /// x, dy
+    pub(crate) args: [Value; 2],
 }
 
 /// Lowers a program for an instruction set.
@@ -68,11 +79,18 @@ pub(crate) fn lower(program: &Program, choice: Choice) -> Lowered {
     let graph = &program.graph;
     let needed = needed(program);
     let fused = Fusion::find(program, &needed, &roots(program));
-    let mut low =
-        Lowered { steps: vec![], values: vec![None; graph.nodes().len()], outputs: vec![], operands: vec![] };
+    let outers = outers(program, &needed, choice);
+    let deferred = |id: NodeId| outers.iter().flatten().any(|(grad, _)| *grad == id);
+    let mut low = Lowered {
+        steps: vec![],
+        values: vec![None; graph.nodes().len()],
+        outputs: vec![],
+        operands: vec![],
+        deferred: vec![],
+    };
     for index in 0..graph.nodes().len() {
         let id = NodeId(index as u32);
-        if needed[index] && fused.into[index].is_none() {
+        if needed[index] && fused.into[index].is_none() && !deferred(id) {
             low.node(graph, id, &fused, choice);
         }
     }
@@ -80,9 +98,15 @@ pub(crate) fn lower(program: &Program, choice: Choice) -> Lowered {
         let value = low.result(*id);
         low.outputs.push(value);
     }
-    for update in &program.updates {
-        let values = update.operands().into_iter().map(|id| (id, low.operand(id))).collect();
+    for (update, outer) in program.updates.iter().zip(&outers) {
+        let taken = update.operands().into_iter().filter(|id| !deferred(*id));
+        let values = taken.map(|id| (id, low.operand(id))).collect();
         low.operands.push(values);
+        let outer = outer.as_ref().map(|(grad, outer)| {
+            let args = [0, 1].map(|i| low.value(graph.node(*grad).args[i]));
+            Deferred { outer: outer.clone(), args }
+        });
+        low.deferred.push(outer);
     }
     low
 }
@@ -100,6 +124,32 @@ fn needed(program: &Program) -> Vec<bool> {
         }
     }
     needed
+}
+
+/// By update: the gradient that it makes itself, since nothing else needs it and its rows are few.
+fn outers(program: &Program, needed: &[bool], choice: Choice) -> Vec<Option<(NodeId, Outer)>> {
+    let graph = &program.graph;
+    let roots = roots(program);
+    let used = |id: NodeId| {
+        let nodes = graph.nodes().iter().zip(needed).filter(|(_, needed)| **needed);
+        nodes.flat_map(|(node, _)| &node.args).chain(&roots).filter(|arg| **arg == id).count()
+    };
+    // A variable may have changed by then.
+    let stays = |mut id: NodeId| {
+        while let Op::Reshape(_) | Op::Row { .. } = graph.node(id).op {
+            id = graph.node(id).args[0];
+        }
+        !matches!(graph.node(id).op, Op::Read(_) | Op::Given { .. } | Op::Scalar(_) | Op::SoftLabels)
+    };
+    let outer = |update: &Update| {
+        let Update::Step(step) = update else { return None };
+        let node = graph.node(step.grad);
+        let [x, dy] = node.args[..] else { return None };
+        let alone = node.op == Op::LinearGradWeight && used(step.grad) == 1 && stays(x) && stays(dy);
+        let outer = || Outer::new(graph.shape(x), graph.shape(dy), choice.isa);
+        alone.then(outer).flatten().map(|outer| (step.grad, outer))
+    };
+    program.updates.iter().map(outer).collect()
 }
 
 fn roots(program: &Program) -> Vec<NodeId> {

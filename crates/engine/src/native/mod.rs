@@ -15,6 +15,7 @@ mod kernel;
 mod lower;
 pub(crate) mod math;
 mod memory;
+mod packing;
 mod padded;
 mod plan;
 mod pool;
@@ -37,9 +38,12 @@ pub(crate) use columns::{
     total_workspace,
 };
 pub(crate) use context::Context;
-pub(crate) use correlate::{Correlation, Epilogue, Geometry, Strides, WeightRows};
+pub(crate) use correlate::{Correlation, Epilogue, Geometry, Strides};
+pub(crate) use packing::WeightRows;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use simd::{Avx2, Avx512};
 pub(crate) use simd::{Choice, Isa, Portable, Simd, multiversion};
+pub(crate) use tile::{Panel, Reading, Start, Tile, kernels, packed_columns, panels, split, wide};
+pub(crate) use update::Stepper;
 pub(crate) use weight_gradient::WeightGradient;
-pub(crate) use winograd::{Fast, FastGradWeight, wins};
+pub(crate) use winograd::{Fast, FastGradWeight, Pass, wins};

@@ -97,7 +97,8 @@ fn last_uses(low: &Lowered) -> Vec<usize> {
             }
         }
     }
-    let operands = low.operands.iter().flatten().map(|(_, value)| value);
+    let deferred = low.deferred.iter().flatten().flat_map(|deferred| &deferred.args);
+    let operands = low.operands.iter().flatten().map(|(_, value)| value).chain(deferred);
     for value in low.outputs.iter().chain(operands) {
         if let Source::Step(from) = value.source {
             last[from] = low.steps.len();

@@ -25,41 +25,68 @@ pub(crate) fn running_stats(batch: &[f32], rate: f64, counts: &[usize], running:
 }
 
 /// One variable's step of an optimiser; see [`StepRule`].
-pub(crate) fn step(pool: &Pool, isa: Isa, step: &Step, numbers: Numbers, grad: &[f32], state: &mut State) {
-    let rule = Rule::new(step, numbers);
-    let param = step.param.index();
-    match step.slots() {
-        [None, None] => {
-            pool.parts(&mut state.values[param], PART, &|task, param| {
-                plain(isa, rule, &grad[task.index * PART..], param);
-            });
-        }
-        [Some(velocity), None] => {
-            let [param, velocity] = state
-                .values
-                .get_disjoint_mut([param, velocity.index()])
-                .expect("a slot is a variable of its own");
-            let velocity = slot(velocity, param);
-            pool.parts(param, PART, &|task, param| {
-                let start = task.index * PART;
-                // SAFETY: parts of the slot are as far apart as those of the variable.
-                let velocity = unsafe { velocity.range(start, param.len()) };
-                with_velocity(isa, rule, &grad[start..], param, velocity);
-            });
-        }
-        [first, second] => {
-            let slots = [first, second].map(|slot| slot.expect("two slots come together").index());
-            let [param, first, second] = state
-                .values
-                .get_disjoint_mut([param, slots[0], slots[1]])
-                .expect("slots are variables of their own");
-            let (first, second) = (slot(first, param), slot(second, param));
-            pool.parts(param, PART, &|task, param| {
-                let start = task.index * PART;
-                // SAFETY: as above.
-                let moments = unsafe { [first.range(start, param.len()), second.range(start, param.len())] };
-                with_moments(isa, rule, &grad[start..], param, moments);
-            });
+pub(crate) fn step(pool: &Pool, stepper: &Stepper, grad: &[f32]) {
+    assert_eq!(grad.len(), stepper.len(), "a gradient has the shape of its variable");
+    pool.run(grad.len().div_ceil(PART), &|task| {
+        let start = task.index * PART;
+        // SAFETY: parts lie apart.
+        unsafe { stepper.part(start, &grad[start..grad.len().min(start + PART)]) };
+    });
+}
+
+/// A step of one variable that may be made in parts.
+pub(crate) struct Stepper<'a> {
+    isa: Isa,
+    rule: Rule,
+    param: Disjoint<'a>,
+    slots: [Option<Disjoint<'a>>; 2],
+}
+
+impl<'a> Stepper<'a> {
+    /// A step by these numbers.
+    pub(crate) fn new(isa: Isa, step: &Step, numbers: Numbers, state: &'a mut State) -> Stepper<'a> {
+        let rule = Rule::new(step, numbers);
+        let param = step.param.index();
+        let (param, slots) = match step.slots() {
+            [None, _] => (Disjoint::new(&mut state.values[param]), [None; 2]),
+            [Some(velocity), None] => {
+                let [param, velocity] = state
+                    .values
+                    .get_disjoint_mut([param, velocity.index()])
+                    .expect("a slot is a variable of its own");
+                let velocity = slot(velocity, param);
+                (Disjoint::new(param), [Some(velocity), None])
+            }
+            [Some(first), Some(second)] => {
+                let [param, first, second] = state
+                    .values
+                    .get_disjoint_mut([param, first.index(), second.index()])
+                    .expect("slots are variables of their own");
+                let slots = [first, second].map(|values| Some(slot(values, param)));
+                (Disjoint::new(param), slots)
+            }
+        };
+        Stepper { isa, rule, param, slots }
+    }
+
+    /// Values of the variable.
+    pub(crate) fn len(&self) -> usize {
+        self.param.len()
+    }
+
+    /// Makes the step for the values from `start` on, given their gradient.
+    ///
+    /// # Safety
+    /// No part that overlaps with it may be in work at the same time.
+    pub(crate) unsafe fn part(&self, start: usize, grad: &[f32]) {
+        let len = grad.len();
+        // SAFETY: handed on to the caller; slots are as long as the variable.
+        let of = |values: Disjoint<'a>| unsafe { values.range(start, len) };
+        let param = of(self.param);
+        match self.slots.map(|slot| slot.map(of)) {
+            [None, _] => plain(self.isa, self.rule, grad, param),
+            [Some(velocity), None] => with_velocity(self.isa, self.rule, grad, param, velocity),
+            [Some(first), Some(second)] => with_moments(self.isa, self.rule, grad, param, [first, second]),
         }
     }
 }

@@ -282,7 +282,7 @@ fn pack(dy: &[f32], g: &Geometry, panel: &Panel, packed: &mut [f32]) {
 
 multiversion! {
     /// The sum of all slices, each `size` long, at `start..`, in pairs of pairs.
-    fn add_slices(sums: &[f32], size: usize, start: usize, out: &mut [f32]) {
+    pub(super) fn add_slices(sums: &[f32], size: usize, start: usize, out: &mut [f32]) {
         let slices = sums.len() / size;
         let slice = |s: usize| &sums[s * size + start..][..out.len()];
         // Slices are a power of two, at most `SLICES`.

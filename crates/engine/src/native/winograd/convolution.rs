@@ -2,18 +2,20 @@
 
 #![allow(unsafe_code)]
 
-use super::tiles::{Filters, Gather, Spread, Wave, gather, spread_filters, spread_input};
+use super::filters::{Filters, spread_filters};
+use super::products::Products;
+use super::tiles::{Gather, Spread, Wave, gather, spread_input};
 use super::transform::POINTS;
-use super::{CHUNK, NEAR, Waves, chunk, staggered};
+use super::{CHUNK, Waves, chunk, staggered};
 use crate::native::context::Context;
 use crate::native::correlate::{Epilogue, Geometry};
 use crate::native::pool::Disjoint;
 use crate::native::simd::Isa;
-use crate::native::tile::{Panel, Reading, Start, Tile, kernels, packed_columns, panels, split, wide};
+use crate::native::tile::{Panel, Reading, packed_columns, panels, wide};
 
 /// How a convolution is computed.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Fast {
+pub(crate) struct Waved {
     geometry: Geometry,
     waves: Waves,
     panels: Vec<Panel>,
@@ -24,17 +26,17 @@ pub(crate) struct Fast {
     rows: [usize; 2],
 }
 
-impl Fast {
-    /// Plans a correlation of this geometry; see [`Fast::run`] for `turned`.
-    pub(crate) fn new(geometry: Geometry, turned: bool, isa: Isa) -> Fast {
+impl Waved {
+    /// Plans a correlation of this geometry; see [`Waved::run`] for `turned`.
+    pub(crate) fn new(geometry: Geometry, turned: bool, isa: Isa) -> Waved {
         let panels = panels(isa, geometry.width, wide(isa, Reading::Rows));
         let rows = [staggered(geometry.depth), packed_columns(&panels)];
         let waves = Waves::new(&geometry, rows[0] + rows[1]);
         let strides = [geometry.depth * rows[1], waves.each * rows[0], waves.each * rows[1]].map(staggered);
-        Fast { geometry, waves, panels, turned, strides, rows }
+        Waved { geometry, waves, panels, turned, strides, rows }
     }
 
-    /// Values of workspace that [`Fast::run`] takes: filters turned around, transformed; a wave's input and results;
+    /// Values of workspace that [`Waved::run`] takes: filters turned around, transformed; a wave's input and results;
     /// zeros.
     pub(crate) fn workspace(&self) -> usize {
         self.parts().iter().sum()
@@ -116,7 +118,7 @@ impl Fast {
         let [rows, columns] = [self.geometry.depth, self.geometry.width];
         let isa = cx.isa;
         let w = if self.turned {
-            turn(cx, w, [rows, columns], turned);
+            turn(cx, w, [rows, columns], true, turned);
             &*turned
         } else {
             w
@@ -137,30 +139,8 @@ impl Fast {
         let v = &v[point * self.strides[1]..][..tiles * self.rows[0]];
         // SAFETY: points lie apart.
         let m = unsafe { m.range(point * self.strides[2], tiles * self.rows[1]) };
-        for panel in &self.panels {
-            let kernels = kernels(isa, Reading::Rows, panel.vectors);
-            split(depth, NEAR / panel.width, |row, length| {
-                let b = &u[panel.packed * depth + row * panel.width..][..length * panel.width];
-                let mut tiles = |tile: usize, count: usize| {
-                    let t = Tile {
-                        a: v[tile * self.rows[0] + row..].as_ptr(),
-                        stride: self.rows[0],
-                        segments: &[0],
-                        length,
-                        b: b.as_ptr(),
-                        c: m[tile * self.rows[1] + panel.packed..].as_mut_ptr(),
-                        c_stride: self.rows[1],
-                        start: if row == 0 { Start::Zero } else { Start::Add },
-                        relu: false,
-                    };
-                    // SAFETY: rows of v hold C values and rows of m all packed columns, for all tiles.
-                    unsafe { kernels[count - 1](&t) }
-                };
-                wave.at(point, |first, count| {
-                    split(count, kernels.len(), |tile, count| tiles(first + tile, count));
-                });
-            });
-        }
+        let products = Products { isa, panels: &self.panels, depth, rows: self.rows };
+        products.multiply([u, v], m, &|visit| wave.at(point, visit));
     }
 }
 
@@ -169,15 +149,17 @@ pub(super) fn whole_row(channels: usize, row: usize) -> Panel {
     Panel { column: 0, columns: channels, vectors: 0, width: row, packed: 0 }
 }
 
-/// w: `[3, 3, Q, R]` -> `[3, 3, R, Q]` with the taps in reverse order.
-fn turn(cx: &Context, w: &[f32], [rows, columns]: [usize; 2], turned: &mut [f32]) {
+/// w: `[T, T, Q, R]` -> `[T, T, R, Q]`, with the taps in reverse order if so.
+pub(super) fn turn(cx: &Context, w: &[f32], [rows, columns]: [usize; 2], reversed: bool, turned: &mut [f32]) {
     const SQUARE: usize = 16;
     let tap = rows * columns;
+    let taps = w.len() / tap;
     let bands = rows.div_ceil(SQUARE);
     let turned = Disjoint::new(turned);
-    cx.pool.run(9 * bands, &|task| {
+    cx.pool.run(taps * bands, &|task| {
         let (to, band) = (task.index / bands, chunk(rows, SQUARE, task.index % bands));
-        let from = &w[(8 - to) * tap..(9 - to) * tap];
+        let from = if reversed { taps - 1 - to } else { to };
+        let from = &w[from * tap..(from + 1) * tap];
         // SAFETY: each task has rows of its own.
         let out = unsafe { turned.range(to * tap + band.start * columns, band.len() * columns) };
         for first in (0..columns).step_by(SQUARE) {

@@ -1,15 +1,21 @@
 //! Convolutions of 3x3 windows at stride 1 by F(4x4, 3x3): 36 products for a tile of 16 results where the direct formula
 //! takes 144 (Winograd, 1980; Lavin and Gray, 2016). Tiles of 3 results at the end of a row or column take 5 points of the 6
-//! there, with the same transformed filters.
+//! there, with the same transformed filters. Gradients of 5x5 windows by F(2x2, 5x5): 36 products for 4 results instead of
+//! 100 (their forward pass is faster as direct sums).
 //!
 //! Tiles go through in waves that the caches hold: a wave's input is transformed to 36 points, each point is a matrix
 //! product with the transformed filters (or, for the gradient by weights, with the transformed output gradient, summed
-//! over waves), and the products are transformed back. Between those, all threads meet. Waves depend on shapes alone, so
-//! bits do not depend on threads.
+//! over waves), and the products are transformed back. Between those, all threads meet (`convolution`, `weight`). Of 5x5
+//! windows, a thread does all of that alone for tiles that its own cache holds (`adjoint`, `local_weight`). Both cut tiles by
+//! shapes alone, so bits do not depend on threads.
 //!
 //! Rounding: the transforms' constants reach 8, so errors are some ten times those of the direct sums; tests state them.
 
+mod adjoint;
 mod convolution;
+mod filters;
+mod local_weight;
+mod products;
 mod tiles;
 mod transform;
 mod weight;
@@ -17,13 +23,16 @@ mod weight;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use convolution::Fast;
-pub(crate) use weight::FastGradWeight;
-
-use super::correlate::Geometry;
+use super::context::Context;
+use super::correlate::{Epilogue, Geometry};
 use super::memory::LINE;
+use super::simd::Isa;
+use adjoint::Adjoint;
+use convolution::Waved;
+use local_weight::LocalGradWeight;
 use tiles::{Grid, Wave};
 use transform::POINTS;
+use weight::WavedGradWeight;
 
 /// Values of packed filters, or of gradients, that should stay in the first-level cache (32 KiB).
 const NEAR: usize = 8192;
@@ -34,27 +43,172 @@ const TILES: usize = 192;
 /// Tiles of a task of transforms.
 const CHUNK: usize = 8;
 
-/// Whether this algorithm is taken: a rule on shapes alone. It needs 3x3 windows at stride 1; whole vectors of four
-/// channels; channels enough to make products outweigh transforms; and pixels enough to make them outweigh the
+/// What is computed of a convolution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pass {
+    Forward,
+    ByInput,
+    ByWeights,
+}
+
+/// Whether this algorithm is taken: a rule on shapes alone. It needs 3x3 windows, or for gradients 5x5 ones, at stride 1; whole
+/// vectors of four channels; channels enough to make products outweigh transforms; and pixels enough to make them outweigh the
 /// transform of the filters.
-pub(crate) fn wins(g: &Geometry) -> bool {
+pub(crate) fn wins(g: &Geometry, pass: Pass) -> bool {
     let pixels = g.images * g.output[0] * g.output[1];
     let [channels, filters] = [g.channels[1], g.width];
-    g.taps == [3, 3]
-        && g.stride == [1, 1]
+    let [least, least_pixels] = match (g.taps, pass) {
+        ([3, 3], _) => [LEAST_CHANNELS, LEAST_PIXELS],
+        ([5, 5], Pass::ByInput) => [LEAST_WIDE, LEAST_PIXELS],
+        ([5, 5], Pass::ByWeights) => [LEAST_WIDE, LEAST_WIDE_PIXELS],
+        _ => return false,
+    };
+    g.stride == [1, 1]
         && g.dilation == [1, 1]
         && g.channels == [0, g.depth]
         && channels.is_multiple_of(4)
         && filters.is_multiple_of(4)
-        && channels.min(filters) >= LEAST_CHANNELS
-        && pixels >= LEAST_PIXELS
+        && channels.min(filters) >= least
+        && pixels >= least_pixels
         && g.output.iter().all(|extent| *extent >= 3)
 }
 
 /// See [`wins`]; measured, see docs/engine.md.
 const LEAST_CHANNELS: usize = 48;
+/// See [`wins`]: of windows of 5x5.
+const LEAST_WIDE: usize = 16;
 /// See [`wins`].
 const LEAST_PIXELS: usize = 1024;
+/// See [`wins`]: of gradients by weights of windows of 5x5.
+const LEAST_WIDE_PIXELS: usize = 16_384;
+
+/// A convolution, or a gradient by the input, in the way that fits its shapes.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Fast {
+    Waved(Waved),
+    Adjoint(Adjoint),
+}
+
+impl Fast {
+    /// Plans a correlation of this geometry. If `turned` it is a gradient by the input: the filters are those of the
+    /// convolution, `[T, T, K, C]` for results of K channels, and taken in reverse order. Windows of 5x5 must be so.
+    pub(crate) fn new(geometry: Geometry, turned: bool, isa: Isa) -> Fast {
+        if geometry.taps == [3, 3] {
+            return Fast::Waved(Waved::new(geometry, turned, isa));
+        }
+        assert!(turned, "windows of 5x5 have gradients only");
+        Fast::Adjoint(Adjoint::new(geometry, isa))
+    }
+
+    /// Values of workspace that [`Fast::run`] takes.
+    pub(crate) fn workspace(&self) -> usize {
+        match self {
+            Fast::Waved(plan) => plan.workspace(),
+            Fast::Adjoint(plan) => plan.workspace(),
+        }
+    }
+
+    /// Values of scratch that each thread needs.
+    pub(crate) fn scratch(&self) -> usize {
+        match self {
+            Fast::Waved(_) => 0,
+            Fast::Adjoint(plan) => plan.scratch(),
+        }
+    }
+
+    /// Computes y `[N, I, J, K]` from x `[N, H, W, C]` and w `[T, T, C, K]`, or as [`Fast::new`] says. A gradient has no
+    /// epilogue.
+    pub(crate) fn run(
+        &self,
+        cx: &mut Context,
+        operands: [&[f32]; 2],
+        epilogue: Epilogue,
+        y: &mut [f32],
+        workspace: &mut [f32],
+    ) {
+        match self {
+            Fast::Waved(plan) => plan.run(cx, operands, epilogue, y, workspace),
+            Fast::Adjoint(plan) => plan.run(cx, operands, y, workspace),
+        }
+    }
+}
+
+/// A gradient by weights, likewise.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum FastGradWeight {
+    Waved(WavedGradWeight),
+    Local(LocalGradWeight),
+}
+
+impl FastGradWeight {
+    /// Plans the gradient by the weights of a correlation of this geometry.
+    pub(crate) fn new(geometry: Geometry, isa: Isa) -> FastGradWeight {
+        if geometry.taps == [3, 3] {
+            FastGradWeight::Waved(WavedGradWeight::new(geometry, isa))
+        } else {
+            FastGradWeight::Local(LocalGradWeight::new(geometry, isa))
+        }
+    }
+
+    /// Values of workspace that [`FastGradWeight::run`] takes.
+    pub(crate) fn workspace(&self) -> usize {
+        match self {
+            FastGradWeight::Waved(plan) => plan.workspace(),
+            FastGradWeight::Local(plan) => plan.workspace(),
+        }
+    }
+
+    /// Values of scratch that each thread needs.
+    pub(crate) fn scratch(&self) -> usize {
+        match self {
+            FastGradWeight::Waved(_) => 0,
+            FastGradWeight::Local(plan) => plan.scratch(),
+        }
+    }
+
+    /// x `[N, H, W, C]`, dy `[N, I, J, K]` -> dw `[T, T, C, K]`.
+    pub(crate) fn run(&self, cx: &mut Context, operands: [&[f32]; 2], dw: &mut [f32], workspace: &mut [f32]) {
+        match self {
+            FastGradWeight::Waved(plan) => plan.run(cx, operands, dw, workspace),
+            FastGradWeight::Local(plan) => plan.run(cx, operands, dw, workspace),
+        }
+    }
+}
+
+/// Rows and columns of results in a tile of a convolution of 5x5 windows.
+const PAIR: usize = 2;
+
+/// How a batch is shared out where each thread works on tiles of its own.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Shares {
+    /// Images of a task.
+    images: usize,
+    /// Tiles that it takes at a time.
+    each: usize,
+}
+
+impl Shares {
+    /// Of so many images, so that tasks are as even as their number allows, and the points of tiles, with this many values at
+    /// each point, stay in a core's cache.
+    fn new(images: usize, grid: &Grid, values: usize) -> Shares {
+        let per_plane = grid.per_plane();
+        let most = (LOCAL / (POINTS * values.max(1))).max(LEAST_LOCAL);
+        let images = (most / per_plane).clamp(1, images.div_ceil(TASKS).max(1));
+        Shares { images, each: even(images * per_plane, most) }
+    }
+}
+
+/// The largest of equal parts of at most `most`.
+fn even(count: usize, most: usize) -> usize {
+    count.div_ceil(count.div_ceil(most).max(1)).max(1)
+}
+
+/// Values of points that a thread holds: 768 KiB.
+const LOCAL: usize = 192 * 1024;
+/// Tiles that make a pass over the transformed filters worth it.
+const LEAST_LOCAL: usize = 24;
+/// Tasks that keep several threads evenly busy.
+const TASKS: usize = 16;
 
 /// The tiles of all images, and how many of them a wave takes.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,10 +1,10 @@
-//! The transforms over many tiles: each kernel reads some tiles or filters and writes all 36 points of each, or reads
-//! the points and writes tiles or filters. Addresses are made here, arithmetic is `transform`'s.
+//! The transforms over many tiles: each kernel reads some tiles and writes all 36 points of each, or reads the points and
+//! writes tiles. Addresses are made here, arithmetic is `transform`'s.
 
 #![allow(unsafe_code)]
 
 use super::TILES;
-use super::transform::{self, LEFT_OUT, POINTS, SHORT, SIDE, STEP, plane, square};
+use super::transform::{self, LEFT_OUT, SHORT, SIDE, STEP, plane, square};
 use crate::native::pool::Disjoint;
 #[cfg(target_arch = "x86_64")]
 use crate::native::simd::{Avx2, Avx512};
@@ -12,14 +12,16 @@ use crate::native::simd::{Isa, Portable, Simd};
 use crate::native::tile::Panel;
 use std::ops::Range;
 
-/// Planes cut into tiles of 4 x 4 results. Where one of 3 would do for the last rows or columns, those tiles are short:
-/// they have values at 5 x 6, 6 x 5 or 5 x 5 points.
+/// Planes cut into tiles of 4 x 4 results (or of another number). Where one of 3 would do for the last rows or columns,
+/// those tiles are short: they have values at 5 x 6, 6 x 5 or 5 x 5 points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Grid {
     /// Rows and columns of results in a plane.
     output: [usize; 2],
     /// Rows and columns of tiles in a plane.
     tiles: [usize; 2],
+    /// Rows and columns of results in a tile.
+    step: usize,
     /// Whether the last row and the last column of tiles are short.
     short: [bool; 2],
 }
@@ -32,7 +34,12 @@ impl Grid {
         let tiles = output.map(|extent| extent.div_ceil(STEP));
         // Waves of short tiles are whole planes, which must fit.
         let fits = tiles[0] * tiles[1] <= TILES;
-        Grid { output, tiles, short: output.map(|extent| fits && extent % STEP == STEP - 1) }
+        Grid { output, tiles, step: STEP, short: output.map(|extent| fits && extent % STEP == STEP - 1) }
+    }
+
+    /// Tiles of so many rows and columns of results, none of them short.
+    pub(super) fn even(output: [usize; 2], step: usize) -> Grid {
+        Grid { output, tiles: output.map(|extent| extent.div_ceil(step)), step, short: [false; 2] }
     }
 
     /// Tiles of one plane.
@@ -66,12 +73,13 @@ pub(super) struct Wave {
 impl Wave {
     /// The plane of a tile of this wave, the row and column of its first result, and what is short in it.
     #[inline(always)]
-    fn find(&self, tile: usize) -> (usize, [usize; 2], [bool; 2]) {
+    pub(super) fn find(&self, tile: usize) -> (usize, [usize; 2], [bool; 2]) {
         let grid = &self.grid;
         let each = grid.per_plane();
         if !grid.has_short() {
             let (plane, rest) = ((self.first + tile) / each, (self.first + tile) % each);
-            return (plane, [rest / grid.tiles[1] * STEP, rest % grid.tiles[1] * STEP], [false; 2]);
+            let at = [rest / grid.tiles[1], rest % grid.tiles[1]].map(|tile| tile * grid.step);
+            return (plane, at, [false; 2]);
         }
         let planes = self.count / each;
         let mut local = tile;
@@ -175,18 +183,25 @@ pub(super) struct Gather<'a> {
     pub(super) relu: bool,
 }
 
-/// Filters `[3, 3, R, Q]` and their points, R rows in panels of Q columns; or the sums over tiles for all points, as rows,
-/// and the gradients of filters.
-pub(super) struct Filters<'a> {
-    pub(super) rows: usize,
-    pub(super) columns: usize,
-    pub(super) panels: &'a [Panel],
+/// From points to pixels that tiles share: the gradient by the input, each tile's added.
+pub(super) struct Scatter<'a> {
+    pub(super) wave: Wave,
+    pub(super) points: &'a [f32],
+    /// Points, and the rows of tiles, are this far apart.
     pub(super) stride: usize,
+    pub(super) row: usize,
+    /// Planes `[H, W, C]` after each other, from plane `first` on.
+    pub(super) planes: Disjoint<'a>,
+    pub(super) first: usize,
+    pub(super) extent: [usize; 2],
+    pub(super) depth: usize,
+    /// Where a tile begins in the plane, beside its first result.
+    pub(super) origin: [isize; 2],
 }
 
 /// A kernel's body for vectors of any width, compiled for every instruction set.
 macro_rules! kernel {
-    ($name:ident, $body:ident, $($arg:ident: $type:ty),*) => {
+    ($name:ident, $body:ident $([$($extra:tt),*])?, $($arg:ident: $type:ty),*) => {
         /// # Safety
         /// As the body says; the processor has the instruction set.
         pub(super) unsafe fn $name(isa: Isa, $($arg: $type),*) {
@@ -194,18 +209,18 @@ macro_rules! kernel {
             #[target_feature(enable = "avx2,fma")]
             unsafe fn avx2($($arg: $type),*) {
                 // SAFETY: handed on to the caller.
-                unsafe { $body::<Avx2>($($arg),*) }
+                unsafe { $body::<Avx2 $($(, $extra)*)?>($($arg),*) }
             }
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx512f,avx512vl,avx2,fma")]
             unsafe fn avx512($($arg: $type),*) {
                 // SAFETY: handed on to the caller.
-                unsafe { $body::<Avx512>($($arg),*) }
+                unsafe { $body::<Avx512 $($(, $extra)*)?>($($arg),*) }
             }
             // SAFETY: handed on to the caller; an `Isa` exists only where the processor has it.
             unsafe {
                 match isa {
-                    Isa::Portable => $body::<Portable>($($arg),*),
+                    Isa::Portable => $body::<Portable $($(, $extra)*)?>($($arg),*),
                     #[cfg(target_arch = "x86_64")]
                     Isa::Avx2 => avx2($($arg),*),
                     #[cfg(target_arch = "x86_64")]
@@ -219,13 +234,15 @@ macro_rules! kernel {
 kernel!(spread_input, input_body, job: &Spread, tiles: Range<usize>);
 kernel!(spread_gradient, gradient_body, job: &Spread, tiles: Range<usize>);
 kernel!(gather, gather_body, job: &Gather, tiles: Range<usize>);
-kernel!(spread_filters, filters_body, job: &Filters, w: &[f32], u: Disjoint, rows: Range<usize>);
-kernel!(gather_filters, filter_gradient_body, job: &Filters, u: &[f32], dw: Disjoint, rows: Range<usize>);
+kernel!(scatter, scatter_body, job: &Scatter, tiles: Range<usize>);
+kernel!(spread_pairs, pair_gradient_body, job: &Spread, tiles: Range<usize>);
+
+pub(super) use kernel;
 
 /// Calls `whole` for each start of a vector, then `tail` for each start of four lanes that remain; counts are multiples
 /// of four.
 #[inline(always)]
-fn each_vector<S: Simd>(count: usize, mut whole: impl FnMut(usize), mut tail: impl FnMut(usize)) {
+pub(super) fn each_vector<S: Simd>(count: usize, mut whole: impl FnMut(usize), mut tail: impl FnMut(usize)) {
     let mut c = 0;
     while c + S::LANES <= count {
         whole(c);
@@ -327,6 +344,27 @@ spread_body!(input_body, [SIDE, Input], [SHORT, ShortInput]);
 spread_body!(gradient_body, [STEP, OutputGradient], [STEP - 1, ShortOutputGradient]);
 
 /// # Safety
+/// As for the others.
+#[inline(always)]
+unsafe fn pair_gradient_body<S: Simd>(job: &Spread, tiles: Range<usize>) {
+    for tile in tiles {
+        let (n, start, _) = job.wave.find(tile);
+        let pixels = job.pixels::<2>(n, start);
+        for panel in job.panels {
+            let at = panel.packed * job.rows + tile * panel.width;
+            spread_tile!(
+                job,
+                panel,
+                at,
+                pixels,
+                [PairOutputGradient, 2, SIDE],
+                [PairOutputGradient, 2, SIDE]
+            );
+        }
+    }
+}
+
+/// # Safety
 /// The points hold this wave's tiles, and no other task writes the same results.
 #[inline(always)]
 unsafe fn gather_body<S: Simd>(job: &Gather, tiles: Range<usize>) {
@@ -397,71 +435,44 @@ unsafe fn gather_vector<S: Simd>(
 }
 
 /// # Safety
-/// `u` has room for all points and no other task writes the same rows.
+/// The points hold this wave's tiles, and no other task writes the same planes.
 #[inline(always)]
-unsafe fn filters_body<S: Simd>(job: &Filters, w: &[f32], u: Disjoint, rows: Range<usize>) {
-    let tap = job.rows * job.columns;
-    debug_assert!(w.len() >= 9 * tap && u.len() >= (POINTS - 1) * job.stride);
-    for r in rows {
-        for panel in job.panels {
-            let from = r * job.columns + panel.column;
-            let to = panel.packed * job.rows + r * panel.width;
+unsafe fn scatter_body<S: Simd>(job: &Scatter, tiles: Range<usize>) {
+    let [height, width] = job.extent;
+    for tile in tiles {
+        let (n, start, _) = job.wave.find(tile);
+        let first = (n - job.first) * height * width;
+        // SAFETY: plane n is one of the task's.
+        let plane = unsafe { job.planes.range(first * job.depth, height * width * job.depth) }.as_mut_ptr();
+        let at = [0, 1].map(|d| start[d].wrapping_add_signed(job.origin[d]));
+        let from = tile * job.row;
+        each_vector::<S>(
+            job.depth,
             // SAFETY: handed on to the caller.
-            let vector = |c: usize| unsafe { (w.as_ptr().add(from + c), u.pointer().add(to + c)) };
-            each_vector::<S>(
-                panel.columns,
-                // SAFETY: handed on to the caller.
-                |c| unsafe {
-                    let (w, u) = vector(c);
-                    square::<S, transform::Filter, 3, SIDE>(
-                        |i, j| S::load(w.add((i * 3 + j) * tap)),
-                        |i, j, v| S::store(u.add((i * SIDE + j) * job.stride), v),
-                    );
-                },
-                // SAFETY: as above.
-                |c| unsafe {
-                    let (w, u) = vector(c);
-                    square::<Portable, transform::Filter, 3, SIDE>(
-                        |i, j| Portable::load(w.add((i * 3 + j) * tap)),
-                        |i, j, v| Portable::store(u.add((i * SIDE + j) * job.stride), v),
-                    );
-                },
-            );
-        }
+            |c| unsafe { scatter_vector::<S>(job, [from + c, c], at, plane) },
+            // SAFETY: as above.
+            |c| unsafe { scatter_vector::<Portable>(job, [from + c, c], at, plane) },
+        );
     }
 }
 
 /// # Safety
-/// `u` holds all points, whose rows are as long as the packed columns; no other task writes the same rows of dw.
+/// As for [`scatter_body`].
 #[inline(always)]
-unsafe fn filter_gradient_body<S: Simd>(job: &Filters, u: &[f32], dw: Disjoint, rows: Range<usize>) {
-    let tap = job.rows * job.columns;
-    let row = crate::native::tile::packed_columns(job.panels);
-    debug_assert!(dw.len() >= 9 * tap && u.len() >= (POINTS - 1) * job.stride + job.rows * row);
-    for r in rows {
-        for panel in job.panels {
-            let (from, to) = (r * row + panel.packed, r * job.columns + panel.column);
-            // SAFETY: handed on to the caller.
-            let vector = |c: usize| unsafe { (u.as_ptr().add(from + c), dw.pointer().add(to + c)) };
-            each_vector::<S>(
-                panel.columns,
-                // SAFETY: handed on to the caller.
-                |c| unsafe {
-                    let (u, dw) = vector(c);
-                    square::<S, transform::FilterGradient, SIDE, 3>(
-                        |i, j| S::load(u.add((i * SIDE + j) * job.stride)),
-                        |i, j, v| S::store(dw.add((i * 3 + j) * tap), v),
-                    );
-                },
-                // SAFETY: as above.
-                |c| unsafe {
-                    let (u, dw) = vector(c);
-                    square::<Portable, transform::FilterGradient, SIDE, 3>(
-                        |i, j| Portable::load(u.add((i * SIDE + j) * job.stride)),
-                        |i, j, v| Portable::store(dw.add((i * 3 + j) * tap), v),
-                    );
-                },
-            );
-        }
+unsafe fn scatter_vector<S: Simd>(job: &Scatter, [from, c]: [usize; 2], at: [usize; 2], plane: *mut f32) {
+    let [height, width] = job.extent;
+    // SAFETY: handed on to the caller; pixels inside the plane have all channels.
+    unsafe {
+        let points = job.points.as_ptr().add(from);
+        square::<S, transform::InputGradient, SIDE, SIDE>(
+            |i, j| S::load(points.add((i * SIDE + j) * job.stride)),
+            |i, j, v| {
+                let [h, w] = [at[0].wrapping_add(i), at[1].wrapping_add(j)];
+                if h < height && w < width {
+                    let out = plane.add((h * width + w) * job.depth + c);
+                    S::store(out, S::add(S::load(out), v));
+                }
+            },
+        );
     }
 }

@@ -2,6 +2,9 @@
 //! of six values to six (input, B^T), six to four (output, A^T), four to six (output gradient, A), three to six
 //! (filter, G) and six to three (filter gradient, G^T); along two by doing both dimensions one after the other. Lanes
 //! are channels.
+//!
+//! F(2x2, 5x5) has the same points and so the same B^T: its filters have powers of the points up to the fourth, its results
+//! up to the first.
 
 #![allow(unsafe_code)]
 
@@ -230,6 +233,80 @@ impl Line<SIDE, 3> for FilterGradient {
     }
 }
 
+/// A of a pair of results.
+pub(super) struct PairOutputGradient;
+
+impl Line<2, SIDE> for PairOutputGradient {
+    #[inline(always)]
+    fn line<S: Simd>(y: [S::V; 2]) -> [S::V; SIDE] {
+        let [a, b] = y;
+        [a, sum::<S>(a, b), minus::<S>(a, b), times::<S>(2.0, b, a), times::<S>(-2.0, b, a), b]
+    }
+}
+
+/// G of five taps.
+pub(super) struct WideFilter;
+
+impl Line<5, SIDE> for WideFilter {
+    #[inline(always)]
+    fn line<S: Simd>(g: [S::V; 5]) -> [S::V; SIDE] {
+        let [a, b, c, d, e] = g;
+        let near = scaled::<S>(-1.0 / 6.0, sum::<S>(sum::<S>(a, c), e));
+        let near_odd = scaled::<S>(-1.0 / 6.0, sum::<S>(b, d));
+        let far = times::<S>(1.0 / 24.0, a, times::<S>(1.0 / 6.0, c, scaled::<S>(2.0 / 3.0, e)));
+        let far_odd = times::<S>(1.0 / 12.0, b, scaled::<S>(1.0 / 3.0, d));
+        [
+            scaled::<S>(0.25, a),
+            sum::<S>(near, near_odd),
+            minus::<S>(near, near_odd),
+            sum::<S>(far, far_odd),
+            minus::<S>(far, far_odd),
+            e,
+        ]
+    }
+}
+
+/// G^T of five taps.
+pub(super) struct WideFilterGradient;
+
+impl Line<SIDE, 5> for WideFilterGradient {
+    #[inline(always)]
+    fn line<S: Simd>(m: [S::V; SIDE]) -> [S::V; 5] {
+        let [a, b, c, d, e, f] = m;
+        let near = scaled::<S>(-1.0 / 6.0, sum::<S>(b, c));
+        let near_odd = scaled::<S>(-1.0 / 6.0, minus::<S>(b, c));
+        let (far, far_odd) = (sum::<S>(d, e), minus::<S>(d, e));
+        [
+            times::<S>(0.25, a, times::<S>(1.0 / 24.0, far, near)),
+            times::<S>(1.0 / 12.0, far_odd, near_odd),
+            times::<S>(1.0 / 6.0, far, near),
+            times::<S>(1.0 / 3.0, far_odd, near_odd),
+            times::<S>(2.0 / 3.0, far, sum::<S>(near, f)),
+        ]
+    }
+}
+
+/// B: the gradient by the input.
+pub(super) struct InputGradient;
+
+impl Line<SIDE, SIDE> for InputGradient {
+    #[inline(always)]
+    fn line<S: Simd>(m: [S::V; SIDE]) -> [S::V; SIDE] {
+        let [a, b, c, d, e, f] = m;
+        let (p, q) = (sum::<S>(b, c), minus::<S>(b, c));
+        let (r, s) = (sum::<S>(d, e), minus::<S>(d, e));
+        let far = scaled::<S>(2.0, s);
+        [
+            scaled::<S>(4.0, a),
+            times::<S>(4.0, minus::<S>(f, q), scaled::<S>(-1.0, far)),
+            times::<S>(-5.0, a, times::<S>(-4.0, p, scaled::<S>(-1.0, r))),
+            times::<S>(-5.0, f, sum::<S>(q, far)),
+            sum::<S>(sum::<S>(a, p), r),
+            f,
+        ]
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -282,6 +359,46 @@ mod tests {
         for (k, dg) in FilterGradient::line::<Portable>(products).iter().enumerate() {
             let expected: f32 = (0..3).map(|i| x[i + k] * dy[i]).sum();
             assert!((dg[0] - expected).abs() < 1e-5, "{k}: {dg:?}, {expected}");
+        }
+    }
+
+    /// A^T of a pair of results, as filters of five taps leave.
+    struct PairOutput;
+
+    impl Line<SIDE, 2> for PairOutput {
+        #[inline(always)]
+        fn line<S: Simd>(m: [S::V; SIDE]) -> [S::V; 2] {
+            let [a, b, c, d, e, f] = m;
+            let (p, q) = (sum::<S>(b, c), minus::<S>(b, c));
+            let (r, s) = (sum::<S>(d, e), minus::<S>(d, e));
+            [sum::<S>(sum::<S>(a, p), r), times::<S>(2.0, s, sum::<S>(q, f))]
+        }
+    }
+
+    /// A filter of five over six values gives two results; its transposes give the gradients.
+    #[test]
+    fn pairs_are_a_correlation_and_its_gradients() {
+        let x = [0.3f32, -1.2, 0.7, 2.0, -0.4, 1.1];
+        let g = [0.9f32, -0.5, 1.3, 0.2, -1.6];
+        let dy = [1.5f32, -0.7];
+        let v = Input::line::<Portable>(line(&x).try_into().expect("six"));
+        let u = WideFilter::line::<Portable>(line(&g).try_into().expect("five"));
+        let z = PairOutputGradient::line::<Portable>(line(&dy).try_into().expect("two"));
+        let products = std::array::from_fn(|i| v[i].map(|a| a * u[i][0]));
+        for (i, y) in PairOutput::line::<Portable>(products).iter().enumerate() {
+            let expected: f32 = (0..5).map(|k| x[i + k] * g[k]).sum();
+            assert!((y[0] - expected).abs() < 1e-5, "{i}: {y:?}, {expected}");
+        }
+        let products = std::array::from_fn(|i| v[i].map(|a| a * z[i][0]));
+        for (k, dg) in WideFilterGradient::line::<Portable>(products).iter().enumerate() {
+            let expected: f32 = (0..2).map(|i| x[i + k] * dy[i]).sum();
+            assert!((dg[0] - expected).abs() < 1e-5, "{k}: {dg:?}, {expected}");
+        }
+        let products = std::array::from_fn(|i| u[i].map(|a| a * z[i][0]));
+        for (h, dx) in InputGradient::line::<Portable>(products).iter().enumerate() {
+            let reached = (0..2).filter(|i| h >= *i && h - i < 5);
+            let expected: f32 = reached.map(|i| dy[i] * g[h - i]).sum();
+            assert!((dx[0] - expected).abs() < 1e-5, "{h}: {dx:?}, {expected}");
         }
     }
 }

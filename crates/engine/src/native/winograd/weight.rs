@@ -3,18 +3,20 @@
 #![allow(unsafe_code)]
 
 use super::convolution::whole_row;
-use super::tiles::{Filters, Spread, Wave, gather_filters, spread_gradient, spread_input};
+use super::filters::{Filters, gather_filters};
+use super::products::Products;
+use super::tiles::{Spread, Wave, spread_gradient, spread_input};
 use super::transform::POINTS;
-use super::{CHUNK, NEAR, Waves, chunk, staggered};
+use super::{CHUNK, Waves, chunk, staggered};
 use crate::native::context::Context;
 use crate::native::correlate::Geometry;
 use crate::native::pool::Disjoint;
 use crate::native::simd::Isa;
-use crate::native::tile::{Panel, Reading, Start, Tile, kernels, packed_columns, panels, split, wide};
+use crate::native::tile::{Panel, Reading, packed_columns, panels, wide};
 
 /// How a gradient by weights is computed.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct FastGradWeight {
+pub(crate) struct WavedGradWeight {
     geometry: Geometry,
     waves: Waves,
     panels: Vec<Panel>,
@@ -24,17 +26,17 @@ pub(crate) struct FastGradWeight {
     rows: [usize; 2],
 }
 
-impl FastGradWeight {
+impl WavedGradWeight {
     /// Plans the gradient by the weights of a correlation of this geometry.
-    pub(crate) fn new(geometry: Geometry, isa: Isa) -> FastGradWeight {
+    pub(crate) fn new(geometry: Geometry, isa: Isa) -> WavedGradWeight {
         let panels = panels(isa, geometry.width, wide(isa, Reading::Columns));
         let rows = [staggered(geometry.depth), packed_columns(&panels)];
         let waves = Waves::new(&geometry, rows[0] + rows[1]);
         let strides = [geometry.depth * rows[1], waves.each * rows[0], waves.each * rows[1]].map(staggered);
-        FastGradWeight { geometry, waves, panels, strides, rows }
+        WavedGradWeight { geometry, waves, panels, strides, rows }
     }
 
-    /// Values of workspace that [`FastGradWeight::run`] takes: the sums, a wave's input and output gradient, zeros.
+    /// Values of workspace that [`WavedGradWeight::run`] takes: the sums, a wave's input and output gradient, zeros.
     pub(crate) fn workspace(&self) -> usize {
         self.parts().iter().sum()
     }
@@ -111,6 +113,7 @@ impl FastGradWeight {
         let z = &z[point * self.strides[2]..][..self.waves.each * self.rows[1]];
         // SAFETY: points lie apart.
         let sums = unsafe { sums.range(point * self.strides[0], depth * self.rows[1]) };
+        let products = Products { isa, panels: &self.panels, depth, rows: self.rows };
         let mut add = wave.first > 0;
         if !add {
             let mut found = false;
@@ -120,41 +123,8 @@ impl FastGradWeight {
             }
         }
         wave.at(point, |first, count| {
-            self.add(isa, (first, count), [v, z], (&mut *sums, add));
+            products.add((first, count), [v, z], self.waves.each, (&mut *sums, add));
             add = true;
         });
-    }
-
-    /// Adds, or if not `add` sets, the matrix product of some tiles at one point.
-    fn add(
-        &self,
-        isa: Isa,
-        (first, tiles): (usize, usize),
-        [v, z]: [&[f32]; 2],
-        (sums, add): (&mut [f32], bool),
-    ) {
-        let depth = self.geometry.depth;
-        for panel in &self.panels {
-            let kernels = kernels(isa, Reading::Columns, panel.vectors);
-            split(tiles, NEAR / panel.width, |from, length| {
-                let tile = first + from;
-                let b = &z[panel.packed * self.waves.each + tile * panel.width..][..length * panel.width];
-                split(depth, kernels.len(), |row, count| {
-                    let t = Tile {
-                        a: v[tile * self.rows[0] + row..].as_ptr(),
-                        stride: self.rows[0],
-                        segments: &[0],
-                        length,
-                        b: b.as_ptr(),
-                        c: sums[row * self.rows[1] + panel.packed..].as_mut_ptr(),
-                        c_stride: self.rows[1],
-                        start: if from == 0 && !add { Start::Zero } else { Start::Add },
-                        relu: false,
-                    };
-                    // SAFETY: rows of v hold C values and rows of sums all packed columns.
-                    unsafe { kernels[count - 1](&t) }
-                });
-            });
-        }
     }
 }

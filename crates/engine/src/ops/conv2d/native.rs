@@ -1,7 +1,7 @@
 //! Convolutions as correlations that need no im2col copy; groups of channels one after the other.
 
 use crate::native::{
-    Choice, Context, Correlation, Epilogue, Fast, FastGradWeight, Geometry, Strides, WeightGradient,
+    Choice, Context, Correlation, Epilogue, Fast, FastGradWeight, Geometry, Pass, Strides, WeightGradient,
     WeightRows, wins,
 };
 use crate::{Convolution, Window};
@@ -70,7 +70,7 @@ impl Forward {
         let width = w[3] / conv.groups;
         let mut all = groups(conv, [x[3], w[3]]);
         let whole = all.next().map(|group| geometry(&conv.window, x, w[3], group));
-        if let Some(whole) = whole.filter(|g| conv.groups == 1 && !choice.exact && wins(g)) {
+        if let Some(whole) = whole.filter(|g| conv.groups == 1 && !choice.exact && wins(g, Pass::Forward)) {
             return Forward { fast: Some(Fast::new(whole, false, choice.isa)), parts: vec![], width };
         }
         let part = |group: Group| {
@@ -81,7 +81,8 @@ impl Forward {
                 if is_product(conv) { Geometry::product([positions, w[2], w[3]]) } else { geometry };
             Correlation::new(geometry, vec![weights], positions, choice.isa)
         };
-        Forward { fast: None, parts: groups(conv, [x[3], w[3]]).map(part).collect(), width }
+        let parts = groups(conv, [x[3], w[3]]).map(part).collect();
+        Forward { fast: None, parts, width }
     }
 
     /// Values of workspace that [`Forward::run`] takes.
@@ -91,7 +92,7 @@ impl Forward {
 
     /// Values of scratch that each thread needs.
     pub(crate) fn scratch(&self) -> usize {
-        most(&self.parts, Correlation::scratch)
+        self.fast.as_ref().map_or(most(&self.parts, Correlation::scratch), Fast::scratch)
     }
 
     /// Computes y.
@@ -131,7 +132,7 @@ impl GradWeight {
         let rows = conv.window.kernel[0] * conv.window.kernel[1] * x[3] / conv.groups;
         let width = dy[3] / conv.groups;
         let whole = groups(conv, [x[3], dy[3]]).next().map(|group| geometry(&conv.window, x, dy[3], group));
-        if let Some(whole) = whole.filter(|g| conv.groups == 1 && !choice.exact && wins(g)) {
+        if let Some(whole) = whole.filter(|g| conv.groups == 1 && !choice.exact && wins(g, Pass::ByWeights)) {
             let fast = Some(FastGradWeight::new(whole, choice.isa));
             return GradWeight { fast, parts: vec![], rows, width };
         }
@@ -157,7 +158,8 @@ impl GradWeight {
 
     /// Values of scratch that each thread needs.
     pub(crate) fn scratch(&self) -> usize {
-        self.parts.iter().map(WeightGradient::scratch).max().unwrap_or(0)
+        let parts = || self.parts.iter().map(WeightGradient::scratch).max().unwrap_or(0);
+        self.fast.as_ref().map_or_else(parts, FastGradWeight::scratch)
     }
 
     /// Computes dw.
@@ -240,7 +242,7 @@ impl GradInput {
         let window = &conv.window;
         let isa = choice.isa;
         let mut found = GradInput { fast: None, phases: vec![], gaps: false };
-        if let Some(turned) = turned(conv, dy, input).filter(|g| !choice.exact && wins(g)) {
+        if let Some(turned) = turned(conv, dy, input).filter(|g| !choice.exact && wins(g, Pass::ByInput)) {
             found.fast = Some(Fast::new(turned, true, isa));
             return found;
         }
@@ -281,7 +283,7 @@ impl GradInput {
 
     /// Values of scratch that each thread needs.
     pub(crate) fn scratch(&self) -> usize {
-        most(&self.phases, Correlation::scratch)
+        self.fast.as_ref().map_or(most(&self.phases, Correlation::scratch), Fast::scratch)
     }
 
     /// Computes dx.

@@ -8,3 +8,4 @@
 pub(crate) mod few;
 pub(crate) mod naive;
 pub(crate) mod native;
+pub(crate) mod outer;

@@ -1,0 +1,158 @@
+//! The gradient by weights of windows of 5x5: each thread takes its tiles through all stages and keeps sums of its own at
+//! each point. Slices of the batch depend on shapes alone, and their sums are added in pairs.
+
+#![allow(unsafe_code)]
+
+use super::convolution::whole_row;
+use super::filters::{Transformed, gather_wide};
+use super::products::Products;
+use super::tiles::{Grid, Spread, Wave, spread_input, spread_pairs};
+use super::transform::POINTS;
+use super::{CHUNK, LEAST_LOCAL, LOCAL, PAIR, chunk, even, staggered};
+use crate::native::context::Context;
+use crate::native::correlate::Geometry;
+use crate::native::pool::Disjoint;
+use crate::native::simd::Isa;
+use crate::native::tile::{Reading, packed_columns};
+use crate::native::weight_gradient::add_slices;
+
+/// Most slices of a batch, a power of two.
+const SLICES: usize = 8;
+/// Tiles that make a slice worth its sums.
+const TILES: usize = 64;
+/// Values of sums that a task adds up.
+const PART: usize = 8192;
+
+/// How a gradient by weights is computed.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct LocalGradWeight {
+    geometry: Geometry,
+    /// What the sums become.
+    filters: Transformed,
+    grid: Grid,
+    /// Tiles of all images, and those that are taken at a time.
+    tiles: usize,
+    each: usize,
+    slices: usize,
+    /// Values from one tile to the next, and from one point to the next: input, output gradient.
+    rows: [usize; 2],
+    strides: [usize; 2],
+}
+
+impl LocalGradWeight {
+    /// Plans the gradient by the weights of a correlation of this geometry.
+    pub(crate) fn new(geometry: Geometry, isa: Isa) -> LocalGradWeight {
+        let filters = Transformed::new([geometry.depth, geometry.width], isa, Reading::Columns);
+        let rows = [staggered(geometry.depth), packed_columns(&filters.panels)];
+        let grid = Grid::even(geometry.output, PAIR);
+        let tiles = geometry.images * grid.per_plane();
+        let slices = 1 << (tiles / TILES).clamp(1, SLICES).ilog2();
+        let most = (LOCAL / (POINTS * (rows[0] + rows[1]).max(1))).max(LEAST_LOCAL);
+        let each = even(tiles.div_ceil(slices), most);
+        let strides = rows.map(|row| staggered(each * row));
+        LocalGradWeight { geometry, filters, grid, tiles, each, slices, rows, strides }
+    }
+
+    /// Values of workspace that [`LocalGradWeight::run`] takes: the slices' sums, the whole sum, zeros.
+    pub(crate) fn workspace(&self) -> usize {
+        self.parts().iter().sum()
+    }
+
+    fn parts(&self) -> [usize; 3] {
+        let sums = POINTS * self.filters.stride;
+        let g = &self.geometry;
+        [self.slices * sums, if self.slices > 1 { sums } else { 0 }, g.depth.max(g.width)]
+    }
+
+    /// Values of scratch that each thread needs: points of tiles of the input and of the output gradient.
+    pub(crate) fn scratch(&self) -> usize {
+        POINTS * (self.strides[0] + self.strides[1])
+    }
+
+    /// x: `[N, H, W, C]`, dy: `[N, I, J, K]` -> dw: `[5, 5, C, K]`.
+    pub(crate) fn run(&self, cx: &mut Context, [x, dy]: [&[f32]; 2], dw: &mut [f32], workspace: &mut [f32]) {
+        let g = &self.geometry;
+        assert!(x.len() == g.images * g.source[0] * g.source[1] * g.depth);
+        assert!(dy.len() == g.images * g.output[0] * g.output[1] * g.width);
+        assert!(dw.len() == self.filters.given());
+        let [sums, total, _] = self.parts();
+        let (sums, rest) = workspace[..self.workspace()].split_at_mut(sums);
+        let (total, zeros) = rest.split_at_mut(total);
+        zeros.fill(0.0);
+        let (isa, zeros, size) = (cx.isa, &*zeros, POINTS * self.filters.stride);
+        let slices = Disjoint::new(&mut *sums);
+        cx.run(self.slices, &|task, scratch| {
+            let bound = |s: usize| s * self.tiles / self.slices;
+            // SAFETY: each slice has sums of its own.
+            let sums = unsafe { slices.range(task.index * size, size) };
+            self.slice(isa, [bound(task.index), bound(task.index + 1)], [x, dy, zeros], (sums, scratch));
+        });
+        let sums: &[f32] = if self.slices > 1 {
+            let sums = &*sums;
+            cx.pool.parts(total, PART, &|task, out| add_slices(isa, sums, size, task.index * PART, out));
+            total
+        } else {
+            sums
+        };
+        let (job, dw) = (self.filters.job(), Disjoint::new(dw));
+        cx.pool.run(g.depth.div_ceil(CHUNK), &|task| {
+            let rows = chunk(g.depth, CHUNK, task.index);
+            // SAFETY: all sums are there; chunks of rows do not overlap.
+            unsafe { gather_wide(isa, &job, sums, dw, rows) };
+        });
+    }
+
+    /// The sums over some tiles.
+    fn slice(
+        &self,
+        isa: Isa,
+        [start, end]: [usize; 2],
+        [x, dy, zeros]: [&[f32]; 3],
+        (sums, scratch): (&mut [f32], &mut [f32]),
+    ) {
+        let g = &self.geometry;
+        let filters = &self.filters;
+        let (v, z) = scratch[..self.scratch()].split_at_mut(POINTS * self.strides[0]);
+        // What lies between points, and columns that only fill up the last panel: added to others, but never used.
+        sums.fill(0.0);
+        z.fill(0.0);
+        let whole = [whole_row(g.depth, self.rows[0])];
+        let products = Products { isa, panels: &filters.panels, depth: filters.rows, rows: self.rows };
+        for first in (start..end).step_by(self.each) {
+            let count = self.each.min(end - first);
+            let input = Spread {
+                wave: Wave { grid: self.grid, first, count },
+                planes: x,
+                extent: g.source,
+                depth: g.depth,
+                origin: g.origin,
+                zeros,
+                panels: &whole,
+                rows: self.each,
+                stride: self.strides[0],
+                points: Disjoint::new(v),
+            };
+            let output = Spread {
+                planes: dy,
+                extent: g.output,
+                depth: g.width,
+                origin: [0, 0],
+                panels: &filters.panels,
+                stride: self.strides[1],
+                points: Disjoint::new(z),
+                ..input
+            };
+            // SAFETY: scratch has room for `each` tiles and is this task's alone.
+            unsafe {
+                spread_input(isa, &input, 0..count);
+                spread_pairs(isa, &output, 0..count);
+            }
+            for point in 0..POINTS {
+                let v = &v[point * self.strides[0]..][..count * self.rows[0]];
+                let z = &z[point * self.strides[1]..][..self.each * self.rows[1]];
+                let sums = &mut sums[point * filters.stride..][..filters.rows * self.rows[1]];
+                products.add((0, count), [v, z], self.each, (sums, true));
+            }
+        }
+    }
+}
