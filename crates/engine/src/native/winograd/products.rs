@@ -23,12 +23,7 @@ pub(super) struct Products<'a> {
 impl Products<'_> {
     /// u: `[C, K]` in panels, v: `[tiles, C]` -> m: `[tiles, K]`; `runs` visits the first and the number of each run of
     /// tiles that are wanted.
-    pub(super) fn multiply(
-        &self,
-        [u, v]: [&[f32]; 2],
-        m: &mut [f32],
-        runs: &Runs,
-    ) {
+    pub(super) fn multiply(&self, [u, v]: [&[f32]; 2], m: &mut [f32], runs: &Runs) {
         let Products { isa, panels, depth, rows } = *self;
         for panel in panels {
             let kernels = kernels(isa, Reading::Rows, panel.vectors);
