@@ -12,6 +12,8 @@ use sooner_base::Shape;
 const ROWS: usize = 128;
 /// Columns of weights that a task has at least: a row of theirs is half a page.
 const COLUMNS: usize = 512;
+/// Fewest columns of weights that a step is made with its gradient for: with 10 that takes longer than one after the other.
+const LEAST: usize = 128;
 /// Rows of weights whose gradient is made at a time.
 const CHUNK: usize = 24;
 /// Parts of the rows of a block of columns, for each thread.
@@ -27,11 +29,12 @@ pub(crate) struct Outer {
 }
 
 impl Outer {
-    /// The step for these, if its rows are few.
+    /// The step for these, if its rows are few and its columns are not.
     pub(crate) fn new(x: &Shape, dy: &Shape, isa: Isa) -> Option<Outer> {
         let sizes = [x[0], x[1], dy[1]];
         let panels = panels(isa, sizes[2].min(COLUMNS), wide(isa, Reading::Columns));
-        (x[0] <= ROWS && sizes.iter().all(|size| *size > 0)).then_some(Outer { sizes, panels })
+        let few = x[0] <= ROWS && sizes.iter().all(|size| *size > 0);
+        (few && dy[1] >= LEAST).then_some(Outer { sizes, panels })
     }
 
     /// Values of scratch that each thread needs: dy in panels, and the gradient of a chunk.
