@@ -6,25 +6,30 @@
 #![allow(unsafe_code)]
 
 use super::convolution::{turn, whole_row};
-use super::filters::Transformed;
+use super::filters::Filters;
 use super::products::Products;
 use super::tiles::{Grid, Scatter, Spread, Wave, scatter, spread_pairs};
 use super::transform::POINTS;
-use super::{PAIR, Shares, staggered};
+use super::{PAIR, even, local_tiles, staggered};
 use crate::native::context::Context;
 use crate::native::correlate::Geometry;
 use crate::native::pool::Disjoint;
 use crate::native::simd::Isa;
 use crate::native::tile::{Reading, packed_columns};
 
+/// Tasks that keep several threads evenly busy.
+const TASKS: usize = 16;
+
 /// How the gradient is computed.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Adjoint {
     /// Of the convolution with the filters turned around: from dy to dx.
     geometry: Geometry,
-    filters: Transformed,
+    filters: Filters,
     grid: Grid,
-    shares: Shares,
+    /// Images of a task, and tiles that it takes at a time.
+    images: usize,
+    each: usize,
     /// Values from one tile to the next, and from one point to the next: output gradient, input gradient.
     rows: [usize; 2],
     strides: [usize; 2],
@@ -33,12 +38,15 @@ pub(crate) struct Adjoint {
 impl Adjoint {
     /// Plans the gradient by the input, given as a correlation with the filters turned around.
     pub(crate) fn new(geometry: Geometry, isa: Isa) -> Adjoint {
-        let filters = Transformed::new([geometry.depth, geometry.width], isa, Reading::Rows);
+        let filters = Filters::new(5, [geometry.depth, geometry.width], isa, Reading::Rows);
         let rows = [staggered(geometry.depth), packed_columns(&filters.panels)];
         let grid = Grid::even(geometry.source, PAIR);
-        let shares = Shares::new(geometry.images, &grid, rows[0] + rows[1]);
-        let strides = rows.map(|row| staggered(shares.each * row));
-        Adjoint { geometry, filters, grid, shares, rows, strides }
+        let most = local_tiles(rows[0] + rows[1]);
+        // Tasks as even as the number of images allows.
+        let images = (most / grid.per_plane()).clamp(1, geometry.images.div_ceil(TASKS).max(1));
+        let each = even(images * grid.per_plane(), most);
+        let strides = rows.map(|row| staggered(each * row));
+        Adjoint { geometry, filters, grid, images, each, rows, strides }
     }
 
     /// Values of workspace that [`Adjoint::run`] takes: filters with channels exchanged, transformed; zeros.
@@ -47,7 +55,7 @@ impl Adjoint {
     }
 
     fn parts(&self) -> [usize; 3] {
-        [POINTS * self.filters.stride, self.filters.given(), self.geometry.depth]
+        [self.filters.points(), self.filters.given(), self.geometry.depth]
     }
 
     /// Values of scratch that each thread needs: points of tiles of both gradients.
@@ -74,10 +82,10 @@ impl Adjoint {
         let per_plane = self.grid.per_plane();
         // Where the input tile of a result lies: the turned convolution begins as many taps before its results.
         let origin = g.origin.map(|origin| -origin - (g.taps[0] as isize - 1));
-        let each = self.shares.each;
-        cx.run(g.images.div_ceil(self.shares.images), &|task, scratch| {
-            let image = task.index * self.shares.images;
-            let images = self.shares.images.min(g.images - image);
+        let each = self.each;
+        cx.run(g.images.div_ceil(self.images), &|task, scratch| {
+            let image = task.index * self.images;
+            let images = self.images.min(g.images - image);
             let (z, m) = scratch[..self.scratch()].split_at_mut(POINTS * self.strides[0]);
             // SAFETY: tasks have images of their own.
             let planes = unsafe { dx.range(image * plane, images * plane) };

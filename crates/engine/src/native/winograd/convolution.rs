@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-use super::filters::{Filters, spread_filters};
+use super::filters::Filters;
 use super::products::Products;
 use super::tiles::{Gather, Spread, Wave, gather, spread_input};
 use super::transform::POINTS;
@@ -11,29 +11,29 @@ use crate::native::context::Context;
 use crate::native::correlate::{Epilogue, Geometry};
 use crate::native::pool::Disjoint;
 use crate::native::simd::Isa;
-use crate::native::tile::{Panel, Reading, packed_columns, panels, wide};
+use crate::native::tile::{Panel, Reading, packed_columns};
 
 /// How a convolution is computed.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Waved {
     geometry: Geometry,
     waves: Waves,
-    panels: Vec<Panel>,
+    filters: Filters,
     /// Whether w is given as `[3, 3, K, C]` and taken in reverse order, as the gradient by the input takes it.
     turned: bool,
-    /// Values from one point to the next: filters, input, results; and from one tile to the next: input, results.
-    strides: [usize; 3],
+    /// Values from one point to the next, and from one tile to the next: input, results.
+    strides: [usize; 2],
     rows: [usize; 2],
 }
 
 impl Waved {
     /// Plans a correlation of this geometry; see [`Waved::run`] for `turned`.
     pub(crate) fn new(geometry: Geometry, turned: bool, isa: Isa) -> Waved {
-        let panels = panels(isa, geometry.width, wide(isa, Reading::Rows));
-        let rows = [staggered(geometry.depth), packed_columns(&panels)];
+        let filters = Filters::new(3, [geometry.depth, geometry.width], isa, Reading::Rows);
+        let rows = [staggered(geometry.depth), packed_columns(&filters.panels)];
         let waves = Waves::new(&geometry, rows[0] + rows[1]);
-        let strides = [geometry.depth * rows[1], waves.each * rows[0], waves.each * rows[1]].map(staggered);
-        Waved { geometry, waves, panels, turned, strides, rows }
+        let strides = rows.map(|row| staggered(waves.each * row));
+        Waved { geometry, waves, filters, turned, strides, rows }
     }
 
     /// Values of workspace that [`Waved::run`] takes: filters turned around, transformed; a wave's input and results;
@@ -43,10 +43,9 @@ impl Waved {
     }
 
     fn parts(&self) -> [usize; 5] {
-        let g = &self.geometry;
-        let turned = if self.turned { 9 * g.depth * g.width } else { 0 };
-        let [u, v, m] = self.strides.map(|stride| POINTS * stride);
-        [u, v, m, turned, g.depth]
+        let turned = if self.turned { self.filters.given() } else { 0 };
+        let [v, m] = self.strides.map(|stride| POINTS * stride);
+        [self.filters.points(), v, m, turned, self.geometry.depth]
     }
 
     /// Computes y. x: `[N, H, W, C]`; w: `[3, 3, C, K]`, or if turned `[3, 3, K, C]` whose taps are taken in reverse
@@ -61,7 +60,7 @@ impl Waved {
     ) {
         let g = &self.geometry;
         let [images, height, width] = [g.images, g.source[0], g.source[1]];
-        assert!(x.len() == images * height * width * g.depth && w.len() == 9 * g.depth * g.width);
+        assert!(x.len() == images * height * width * g.depth && w.len() == self.filters.given());
         assert!(y.len() == images * g.output[0] * g.output[1] * g.width);
         let [u, v, m, turned, zeros] = self.parts();
         let (u, rest) = workspace[..self.workspace()].split_at_mut(u);
@@ -70,7 +69,13 @@ impl Waved {
         let (turned, zeros_) = rest.split_at_mut(turned);
         debug_assert_eq!(zeros_.len(), zeros);
         zeros_.fill(0.0);
-        self.filters(cx, w, turned, u);
+        let w = if self.turned {
+            turn(cx, w, [g.depth, g.width], true, turned);
+            &*turned
+        } else {
+            w
+        };
+        self.filters.spread(cx, w, u);
         let isa = cx.isa;
         let whole = [whole_row(g.depth, self.rows[0])];
         let y = Disjoint::new(y);
@@ -84,7 +89,7 @@ impl Waved {
                 zeros: zeros_,
                 panels: &whole,
                 rows: self.waves.each,
-                stride: self.strides[1],
+                stride: self.strides[0],
                 points: Disjoint::new(v),
             };
             let count = wave.count;
@@ -99,7 +104,7 @@ impl Waved {
             let output = Gather {
                 wave,
                 points: m,
-                stride: self.strides[2],
+                stride: self.strides[1],
                 row: self.rows[1],
                 planes: y,
                 depth: g.width,
@@ -113,33 +118,14 @@ impl Waved {
         }
     }
 
-    /// Transforms the filters, C rows of K columns for each point.
-    fn filters(&self, cx: &mut Context, w: &[f32], turned: &mut [f32], u: &mut [f32]) {
-        let [rows, columns] = [self.geometry.depth, self.geometry.width];
-        let isa = cx.isa;
-        let w = if self.turned {
-            turn(cx, w, [rows, columns], true, turned);
-            &*turned
-        } else {
-            w
-        };
-        let job = Filters { rows, columns, panels: &self.panels, stride: self.strides[0] };
-        let u = Disjoint::new(u);
-        cx.pool.run(rows.div_ceil(CHUNK), &|task| {
-            // SAFETY: u has room for all rows of all points, and chunks of rows do not overlap.
-            unsafe { spread_filters(isa, &job, w, u, chunk(rows, CHUNK, task.index)) }
-        });
-    }
-
     /// The matrix product of one point: `[tiles, C]` and `[C, K]`.
     fn product(&self, isa: Isa, point: usize, wave: &Wave, [u, v]: [&[f32]; 2], m: Disjoint) {
-        let tiles = wave.count;
-        let depth = self.geometry.depth;
-        let u = &u[point * self.strides[0]..][..depth * self.rows[1]];
-        let v = &v[point * self.strides[1]..][..tiles * self.rows[0]];
+        let (tiles, depth) = (wave.count, self.geometry.depth);
+        let u = &u[point * self.filters.stride..][..depth * self.rows[1]];
+        let v = &v[point * self.strides[0]..][..tiles * self.rows[0]];
         // SAFETY: points lie apart.
-        let m = unsafe { m.range(point * self.strides[2], tiles * self.rows[1]) };
-        let products = Products { isa, panels: &self.panels, depth, rows: self.rows };
+        let m = unsafe { m.range(point * self.strides[1], tiles * self.rows[1]) };
+        let products = Products { isa, panels: &self.filters.panels, depth, rows: self.rows };
         products.multiply([u, v], m, &|visit| wave.at(point, visit));
     }
 }

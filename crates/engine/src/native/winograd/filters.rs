@@ -14,50 +14,54 @@ use crate::native::simd::{Isa, Portable, Simd};
 use crate::native::tile::{Panel, Reading, packed_columns, panels, wide};
 use std::ops::Range;
 
-/// Filters `[T, T, R, Q]` of 3 or 5 taps and their points, R rows in panels of Q columns; or the sums over tiles for all
-/// points, as rows, and the gradients of filters.
-pub(super) struct Filters<'a> {
-    pub(super) rows: usize,
-    pub(super) columns: usize,
-    pub(super) panels: &'a [Panel],
-    pub(super) stride: usize,
-}
-
-/// Filters of windows of 5x5 at their points, and how they lie.
+/// Filters `[T, T, R, Q]` of 3 or 5 taps, and how they lie at the points: R rows in panels of Q columns. Or the sums over
+/// tiles for all points, as rows, and the gradients of filters.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Transformed {
-    /// R and Q of `[5, 5, R, Q]`.
+pub(super) struct Filters {
+    taps: usize,
     pub(super) rows: usize,
-    pub(super) columns: usize,
+    columns: usize,
     pub(super) panels: Vec<Panel>,
     /// Values from one point to the next.
     pub(super) stride: usize,
 }
 
-impl Transformed {
-    pub(super) fn new([rows, columns]: [usize; 2], isa: Isa, reading: Reading) -> Transformed {
+impl Filters {
+    pub(super) fn new(taps: usize, [rows, columns]: [usize; 2], isa: Isa, reading: Reading) -> Filters {
         let panels = panels(isa, columns, wide(isa, reading));
         let stride = staggered(rows * packed_columns(&panels));
-        Transformed { rows, columns, panels, stride }
+        Filters { taps, rows, columns, panels, stride }
     }
 
     /// Values of the filters as they are given.
     pub(super) fn given(&self) -> usize {
-        5 * 5 * self.rows * self.columns
+        self.taps * self.taps * self.rows * self.columns
     }
 
-    pub(super) fn job(&self) -> Filters<'_> {
-        Filters { rows: self.rows, columns: self.columns, panels: &self.panels, stride: self.stride }
+    /// Values of all points.
+    pub(super) fn points(&self) -> usize {
+        POINTS * self.stride
     }
 
     /// Transforms filters.
     pub(super) fn spread(&self, cx: &Context, w: &[f32], u: &mut [f32]) {
-        assert!(w.len() == self.given() && u.len() == POINTS * self.stride);
-        let (isa, job, u) = (cx.isa, self.job(), Disjoint::new(u));
+        assert!(w.len() == self.given() && u.len() == self.points());
+        let (isa, u) = (cx.isa, Disjoint::new(u));
+        let spread = if self.taps == 3 { spread_filters } else { spread_wide };
         cx.pool.run(self.rows.div_ceil(CHUNK), &|task| {
-            let rows = chunk(self.rows, CHUNK, task.index);
             // SAFETY: u has room for all rows of all points, and chunks of rows do not overlap.
-            unsafe { spread_wide(isa, &job, w, u, rows) }
+            unsafe { spread(isa, self, w, u, chunk(self.rows, CHUNK, task.index)) }
+        });
+    }
+
+    /// Transforms sums over tiles, all of which are there, to gradients of filters.
+    pub(super) fn gather(&self, cx: &Context, u: &[f32], dw: &mut [f32]) {
+        assert!(u.len() == self.points() && dw.len() == self.given());
+        let (isa, dw) = (cx.isa, Disjoint::new(dw));
+        let gather = if self.taps == 3 { gather_filters } else { gather_wide };
+        cx.pool.run(self.rows.div_ceil(CHUNK), &|task| {
+            // SAFETY: u holds all points; chunks of rows do not overlap.
+            unsafe { gather(isa, self, u, dw, chunk(self.rows, CHUNK, task.index)) }
         });
     }
 }
@@ -81,7 +85,7 @@ unsafe fn filters_body<S: Simd, L: Line<T, SIDE>, const T: usize>(
     let tap = job.rows * job.columns;
     debug_assert!(w.len() >= T * T * tap && u.len() >= (POINTS - 1) * job.stride);
     for r in rows {
-        for panel in job.panels {
+        for panel in &job.panels {
             let from = r * job.columns + panel.column;
             let to = panel.packed * job.rows + r * panel.width;
             // SAFETY: handed on to the caller.
@@ -119,10 +123,10 @@ unsafe fn filter_gradient_body<S: Simd, L: Line<SIDE, T>, const T: usize>(
     rows: Range<usize>,
 ) {
     let tap = job.rows * job.columns;
-    let row = packed_columns(job.panels);
+    let row = packed_columns(&job.panels);
     debug_assert!(dw.len() >= T * T * tap && u.len() >= (POINTS - 1) * job.stride + job.rows * row);
     for r in rows {
-        for panel in job.panels {
+        for panel in &job.panels {
             let (from, to) = (r * row + panel.packed, r * job.columns + panel.column);
             // SAFETY: handed on to the caller.
             let vector = |c: usize| unsafe { (u.as_ptr().add(from + c), dw.pointer().add(to + c)) };

@@ -4,11 +4,11 @@
 #![allow(unsafe_code)]
 
 use super::convolution::whole_row;
-use super::filters::{Transformed, gather_wide};
+use super::filters::Filters;
 use super::products::Products;
 use super::tiles::{Grid, Spread, Wave, spread_input, spread_pairs};
 use super::transform::POINTS;
-use super::{CHUNK, LEAST_LOCAL, LOCAL, PAIR, chunk, even, staggered};
+use super::{PAIR, even, local_tiles, staggered};
 use crate::native::context::Context;
 use crate::native::correlate::Geometry;
 use crate::native::pool::Disjoint;
@@ -28,7 +28,7 @@ const PART: usize = 8192;
 pub(crate) struct LocalGradWeight {
     geometry: Geometry,
     /// What the sums become.
-    filters: Transformed,
+    filters: Filters,
     grid: Grid,
     /// Tiles of all images, and those that are taken at a time.
     tiles: usize,
@@ -42,13 +42,12 @@ pub(crate) struct LocalGradWeight {
 impl LocalGradWeight {
     /// Plans the gradient by the weights of a correlation of this geometry.
     pub(crate) fn new(geometry: Geometry, isa: Isa) -> LocalGradWeight {
-        let filters = Transformed::new([geometry.depth, geometry.width], isa, Reading::Columns);
+        let filters = Filters::new(5, [geometry.depth, geometry.width], isa, Reading::Columns);
         let rows = [staggered(geometry.depth), packed_columns(&filters.panels)];
         let grid = Grid::even(geometry.output, PAIR);
         let tiles = geometry.images * grid.per_plane();
         let slices = 1 << (tiles / TILES).clamp(1, SLICES).ilog2();
-        let most = (LOCAL / (POINTS * (rows[0] + rows[1]).max(1))).max(LEAST_LOCAL);
-        let each = even(tiles.div_ceil(slices), most);
+        let each = even(tiles.div_ceil(slices), local_tiles(rows[0] + rows[1]));
         let strides = rows.map(|row| staggered(each * row));
         LocalGradWeight { geometry, filters, grid, tiles, each, slices, rows, strides }
     }
@@ -59,7 +58,7 @@ impl LocalGradWeight {
     }
 
     fn parts(&self) -> [usize; 3] {
-        let sums = POINTS * self.filters.stride;
+        let sums = self.filters.points();
         let g = &self.geometry;
         [self.slices * sums, if self.slices > 1 { sums } else { 0 }, g.depth.max(g.width)]
     }
@@ -79,7 +78,7 @@ impl LocalGradWeight {
         let (sums, rest) = workspace[..self.workspace()].split_at_mut(sums);
         let (total, zeros) = rest.split_at_mut(total);
         zeros.fill(0.0);
-        let (isa, zeros, size) = (cx.isa, &*zeros, POINTS * self.filters.stride);
+        let (isa, zeros, size) = (cx.isa, &*zeros, self.filters.points());
         let slices = Disjoint::new(&mut *sums);
         cx.run(self.slices, &|task, scratch| {
             let bound = |s: usize| s * self.tiles / self.slices;
@@ -94,12 +93,7 @@ impl LocalGradWeight {
         } else {
             sums
         };
-        let (job, dw) = (self.filters.job(), Disjoint::new(dw));
-        cx.pool.run(g.depth.div_ceil(CHUNK), &|task| {
-            let rows = chunk(g.depth, CHUNK, task.index);
-            // SAFETY: all sums are there; chunks of rows do not overlap.
-            unsafe { gather_wide(isa, &job, sums, dw, rows) };
-        });
+        self.filters.gather(cx, sums, dw);
     }
 
     /// The sums over some tiles.

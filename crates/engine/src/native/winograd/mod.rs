@@ -178,26 +178,6 @@ impl FastGradWeight {
 /// Rows and columns of results in a tile of a convolution of 5x5 windows.
 const PAIR: usize = 2;
 
-/// How a batch is shared out where each thread works on tiles of its own.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Shares {
-    /// Images of a task.
-    images: usize,
-    /// Tiles that it takes at a time.
-    each: usize,
-}
-
-impl Shares {
-    /// Of so many images, so that tasks are as even as their number allows, and the points of tiles, with this many values at
-    /// each point, stay in a core's cache.
-    fn new(images: usize, grid: &Grid, values: usize) -> Shares {
-        let per_plane = grid.per_plane();
-        let most = (LOCAL / (POINTS * values.max(1))).max(LEAST_LOCAL);
-        let images = (most / per_plane).clamp(1, images.div_ceil(TASKS).max(1));
-        Shares { images, each: even(images * per_plane, most) }
-    }
-}
-
 /// The largest of equal parts of at most `most`.
 fn even(count: usize, most: usize) -> usize {
     count.div_ceil(count.div_ceil(most).max(1)).max(1)
@@ -207,8 +187,11 @@ fn even(count: usize, most: usize) -> usize {
 const LOCAL: usize = 192 * 1024;
 /// Tiles that make a pass over the transformed filters worth it.
 const LEAST_LOCAL: usize = 24;
-/// Tasks that keep several threads evenly busy.
-const TASKS: usize = 16;
+
+/// Tiles whose points, with this many values at each, stay in a core's cache.
+fn local_tiles(values: usize) -> usize {
+    (LOCAL / (POINTS * values.max(1))).max(LEAST_LOCAL)
+}
 
 /// The tiles of all images, and how many of them a wave takes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -226,9 +209,7 @@ impl Waves {
         // What a wave may not cut.
         let whole = if grid.has_short() { grid.per_plane() } else { 1 };
         let most = ((WAVE / (POINTS * values.max(1))).max(TILES) / whole).max(1);
-        // Waves of about equal size.
-        let count = (tiles / whole).div_ceil(most).max(1);
-        Waves { grid, tiles, each: (tiles / whole).div_ceil(count).max(1) * whole }
+        Waves { grid, tiles, each: even(tiles / whole, most) * whole }
     }
 
     fn each(self) -> impl Iterator<Item = Wave> {

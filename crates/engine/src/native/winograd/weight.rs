@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use super::convolution::whole_row;
-use super::filters::{Filters, gather_filters};
+use super::filters::Filters;
 use super::products::Products;
 use super::tiles::{Spread, Wave, spread_gradient, spread_input};
 use super::transform::POINTS;
@@ -12,16 +12,17 @@ use crate::native::context::Context;
 use crate::native::correlate::Geometry;
 use crate::native::pool::Disjoint;
 use crate::native::simd::Isa;
-use crate::native::tile::{Panel, Reading, packed_columns, panels, wide};
+use crate::native::tile::{Reading, packed_columns};
 
 /// How a gradient by weights is computed.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct WavedGradWeight {
     geometry: Geometry,
     waves: Waves,
-    panels: Vec<Panel>,
-    /// Values from one point to the next: sums, input, output gradient.
-    strides: [usize; 3],
+    /// What the sums become.
+    filters: Filters,
+    /// Values from one point to the next: input, output gradient.
+    strides: [usize; 2],
     /// Values of a tile at a point of the input, and of a row of sums.
     rows: [usize; 2],
 }
@@ -29,11 +30,11 @@ pub(crate) struct WavedGradWeight {
 impl WavedGradWeight {
     /// Plans the gradient by the weights of a correlation of this geometry.
     pub(crate) fn new(geometry: Geometry, isa: Isa) -> WavedGradWeight {
-        let panels = panels(isa, geometry.width, wide(isa, Reading::Columns));
-        let rows = [staggered(geometry.depth), packed_columns(&panels)];
+        let filters = Filters::new(3, [geometry.depth, geometry.width], isa, Reading::Columns);
+        let rows = [staggered(geometry.depth), packed_columns(&filters.panels)];
         let waves = Waves::new(&geometry, rows[0] + rows[1]);
-        let strides = [geometry.depth * rows[1], waves.each * rows[0], waves.each * rows[1]].map(staggered);
-        WavedGradWeight { geometry, waves, panels, strides, rows }
+        let strides = rows.map(|row| staggered(waves.each * row));
+        WavedGradWeight { geometry, waves, filters, strides, rows }
     }
 
     /// Values of workspace that [`WavedGradWeight::run`] takes: the sums, a wave's input and output gradient, zeros.
@@ -42,8 +43,8 @@ impl WavedGradWeight {
     }
 
     fn parts(&self) -> [usize; 4] {
-        let [sums, v, z] = self.strides.map(|stride| POINTS * stride);
-        [sums, v, z, self.geometry.depth.max(self.geometry.width)]
+        let [v, z] = self.strides.map(|stride| POINTS * stride);
+        [self.filters.points(), v, z, self.geometry.depth.max(self.geometry.width)]
     }
 
     /// x: `[N, H, W, C]`, dy: `[N, I, J, K]` -> dw: `[3, 3, C, K]`.
@@ -51,7 +52,7 @@ impl WavedGradWeight {
         let g = &self.geometry;
         assert!(x.len() == g.images * g.source[0] * g.source[1] * g.depth);
         assert!(dy.len() == g.images * g.output[0] * g.output[1] * g.width);
-        assert!(dw.len() == 9 * g.depth * g.width);
+        assert!(dw.len() == self.filters.given());
         let [sums, v, z, _] = self.parts();
         let (sums, rest) = workspace[..self.workspace()].split_at_mut(sums);
         let (v, rest) = rest.split_at_mut(v);
@@ -74,7 +75,7 @@ impl WavedGradWeight {
                 zeros,
                 panels: &whole,
                 rows: self.waves.each,
-                stride: self.strides[1],
+                stride: self.strides[0],
                 points: Disjoint::new(v),
             };
             let output = Spread {
@@ -82,8 +83,8 @@ impl WavedGradWeight {
                 extent: g.output,
                 depth: g.width,
                 origin: [0, 0],
-                panels: &self.panels,
-                stride: self.strides[2],
+                panels: &self.filters.panels,
+                stride: self.strides[1],
                 points: Disjoint::new(z),
                 ..input
             };
@@ -98,22 +99,17 @@ impl WavedGradWeight {
             let operands = [&*v, &*z];
             cx.pool.run(POINTS, &|task| self.product(isa, task.index, &wave, operands, total));
         }
-        let job = Filters { rows: g.depth, columns: g.width, panels: &self.panels, stride: self.strides[0] };
-        let (sums, dw) = (&*sums, Disjoint::new(dw));
-        cx.pool.run(g.depth.div_ceil(CHUNK), &|task| {
-            // SAFETY: the products above have written all sums; chunks of rows do not overlap.
-            unsafe { gather_filters(isa, &job, sums, dw, chunk(g.depth, CHUNK, task.index)) }
-        });
+        self.filters.gather(cx, sums, dw);
     }
 
     /// Adds a wave's matrix product at one point: `[tiles, C]` transposed and `[tiles, K]`.
     fn product(&self, isa: Isa, point: usize, wave: &Wave, [v, z]: [&[f32]; 2], sums: Disjoint) {
         let (tiles, depth) = (wave.count, self.geometry.depth);
-        let v = &v[point * self.strides[1]..][..tiles * self.rows[0]];
-        let z = &z[point * self.strides[2]..][..self.waves.each * self.rows[1]];
+        let v = &v[point * self.strides[0]..][..tiles * self.rows[0]];
+        let z = &z[point * self.strides[1]..][..self.waves.each * self.rows[1]];
         // SAFETY: points lie apart.
-        let sums = unsafe { sums.range(point * self.strides[0], depth * self.rows[1]) };
-        let products = Products { isa, panels: &self.panels, depth, rows: self.rows };
+        let sums = unsafe { sums.range(point * self.filters.stride, depth * self.rows[1]) };
+        let products = Products { isa, panels: &self.filters.panels, depth, rows: self.rows };
         let mut add = wave.first > 0;
         if !add {
             let mut found = false;
