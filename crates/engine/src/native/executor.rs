@@ -187,7 +187,11 @@ impl Native {
             if let Some(place) = self.plan.place(value) {
                 return &self.arena.values()[place.start..place.start + place.len];
             }
-            let whole = if value.source == Source::Given { feed.given } else { feed.scalars };
+            let whole = match value.source {
+                Source::Features => feed.features,
+                Source::Given => feed.given,
+                _ => feed.scalars,
+            };
             &whole[value.start..value.start + value.len]
         };
         let number = |id: NodeId| {
@@ -203,12 +207,9 @@ impl Native {
                 let stepper = Stepper::new(self.isa, step, numbers, state);
                 match &self.low.deferred[at] {
                     Some(Deferred { outer, args }) => {
-                        let [x, dy] = args.map(|arg| match arg.source {
-                            Source::Features => &feed.features[arg.start..arg.start + arg.len],
-                            _ => read(&arg),
-                        });
+                        let operands = [read(&args[0]), read(&args[1])];
                         let mut cx = Context::new(&self.pool, self.isa, self.scratch.values_mut());
-                        outer.run(&mut cx, [x, dy], &stepper);
+                        outer.run(&mut cx, operands, &stepper);
                     }
                     None => update::step(&self.pool, &stepper, read(&operands[0].1)),
                 }

@@ -4,7 +4,7 @@
 use super::{Kernels, Native, NativeOptions};
 use crate::naive::Naive;
 use crate::testing::{Builder, Case, RANDOM_NETWORKS, operations, random_network, residual_network};
-use crate::{Feed, NodeId, State, Window};
+use crate::{Feed, NodeId, OptimizerSpec, Rule, State, Window, add_optimizer};
 use std::num::NonZeroUsize;
 
 fn native(case: &Case, kernels: Kernels, threads: usize) -> Native {
@@ -220,6 +220,37 @@ fn large_products_and_reductions() {
         });
         // The loss is a sum of 10^5 values of either sign.
         check(&case, 1, 1e-4);
+    }
+}
+
+/// Linear layers of up to 128 rows and of 128 columns or more make their gradients in the optimiser's step.
+#[test]
+fn steps_make_gradients_of_few_rows() {
+    let products = [
+        ([1, 23, 128], true),
+        ([7, 50, 513], true),
+        ([128, 25, 530], true),
+        ([129, 9, 130], false),
+        ([6, 1, 127], false),
+    ];
+    let rules = [Rule::Sgd, Rule::Nesterov, Rule::Adam { second_momentum: 0.99, eps: 1e-3 }];
+    for (i, (([n, inputs, outputs], together), rule)) in
+        products.into_iter().flat_map(|of| rules.map(|rule| (of, rule))).enumerate()
+    {
+        let name = format!("{rule:?} of linear {n} {inputs} {outputs}");
+        let mut b = Builder::new(3000 + i as u64);
+        let (x, w) = (b.features([n, inputs]), b.weight([inputs, outputs]));
+        let y = b.graph.linear(x, w).expect("it fits");
+        let loss = b.probe(y).expect("it fits");
+        let forward = b.graph.clone();
+        let updates = add_optimizer(&mut b.vars, &mut b.graph, loss, &OptimizerSpec::new(rule))
+            .expect("it has a gradient");
+        let case = b.finish(&name, loss, forward, updates);
+        let steps = native(&case, Kernels::Auto, 1);
+        let apart = steps.steps().any(|kernel| format!("{kernel:?}").starts_with("GradWeight"));
+        assert_eq!(apart, !together, "{name}");
+        // Adam's second update divides gradients by their own size, rounding included.
+        check(&case, 2, if matches!(rule, Rule::Adam { .. }) { 1e-4 } else { 1e-5 });
     }
 }
 

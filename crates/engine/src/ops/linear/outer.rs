@@ -31,10 +31,12 @@ pub(crate) struct Outer {
 impl Outer {
     /// The step for these, if its rows are few and its columns are not.
     pub(crate) fn new(x: &Shape, dy: &Shape, isa: Isa) -> Option<Outer> {
-        let sizes = [x[0], x[1], dy[1]];
-        let panels = panels(isa, sizes[2].min(COLUMNS), wide(isa, Reading::Columns));
-        let few = x[0] <= ROWS && sizes.iter().all(|size| *size > 0);
-        (few && dy[1] >= LEAST).then_some(Outer { sizes, panels })
+        let [rows, inputs, outputs] = [x[0], x[1], dy[1]];
+        if !(1..=ROWS).contains(&rows) || inputs == 0 || outputs < LEAST {
+            return None;
+        }
+        let panels = panels(isa, outputs.min(COLUMNS), wide(isa, Reading::Columns));
+        Some(Outer { sizes: [rows, inputs, outputs], panels })
     }
 
     /// Values of scratch that each thread needs: dy in panels, and the gradient of a chunk.
