@@ -223,12 +223,7 @@ impl Iterator for AutoStream {
     type Item = Result<Batch, PipelineError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        match self.next_unless(&|| false) {
-            Ok(Next::Batch(batch)) => Some(Ok(batch)),
-            Ok(Next::Over) => None,
-            Ok(Next::Unwanted) => unreachable!("it is always wanted"),
-            Err(error) => Some(Err(error)),
-        }
+        Next::wanted(self.next_unless(&|| false))
     }
 }
 

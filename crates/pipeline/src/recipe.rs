@@ -94,14 +94,6 @@ impl std::fmt::Display for Flow {
     }
 }
 
-/// Batches of so many places.
-fn batches_of(places: u64, batch: u64, last: LastBatch) -> u64 {
-    match last {
-        LastBatch::Keep => places.div_ceil(batch),
-        LastBatch::Drop => places / batch,
-    }
-}
-
 impl Recipe {
     /// Checks every stage against what reaches it.
     pub(crate) fn new(plan: &PipelinePlan, data: Arc<Dataset>, seed: Seed) -> Result<Recipe, PipelineError> {
@@ -291,7 +283,7 @@ impl Recipe {
             }
             _ => Order::sequential(data.len()),
         };
-        let (mixing, plan_last) = (order.mixing(&data), plan.last_batch);
+        let (mixing, last) = (order.mixing(&data), plan.last_batch);
         let (mut batch_order, mut auto, mut most_uses) = (None, None, 1);
         if let Some((position, plan, batched)) = echo {
             let key = seed.key(Purpose::Echo, 0);
@@ -313,7 +305,8 @@ impl Recipe {
                     let spread = Spread { buffer, whole: whole && factor > 1.0 };
                     let needed = factor > 1.0 || buffer > 1;
                     if batched && needed {
-                        let batches = batches_of(data.len() as u64, batch as u64, plan_last);
+                        let held = last.held(data.len() as u64, batch as u64);
+                        let batches = held.div_ceil(batch as u64);
                         let echo = Echo::new(factor, spread, key, batches);
                         batch_order = Some(Arc::new(Order::sequential(batches as usize).echoed(echo)));
                     } else if needed {
@@ -322,7 +315,8 @@ impl Recipe {
                 }
             }
         }
-        if batches_of(order.places(), batch as u64, plan_last) == 0 {
+        let left = order.places() - last.held(order.places(), batch as u64);
+        if left == order.places() {
             let expected = format!("at least {batch} examples an epoch, since a smaller batch is dropped");
             return Err(PipelineError::Stage {
                 position: plan.stages.len() - 1,
@@ -333,8 +327,7 @@ impl Recipe {
             });
         }
         let mut notes = notes::of(plan, &data, &chain, mix.as_ref().map(|(_, behind)| *behind));
-        let left = order.places() % batch as u64;
-        if plan_last == LastBatch::Drop && left > 0 {
+        if left > 0 {
             notes.push(notes::of_dropped(plan, left, order.places()));
         }
         if let Some((position, kind)) = shuffled_at {
@@ -352,7 +345,7 @@ impl Recipe {
             on_bad: plan.on_bad,
             most_uses,
             batch,
-            last: plan_last,
+            last,
             shape: [h, w, c],
             mixing,
             notes,
@@ -422,15 +415,12 @@ impl Recipe {
 
     /// Batches of an epoch before any is repeated; the last one may be smaller where the plan keeps it.
     pub(crate) fn fresh_batches(&self) -> u64 {
-        batches_of(self.order.places(), self.batch as u64, self.last)
+        self.places_used().div_ceil(self.batch as u64)
     }
 
     /// Places of an epoch that batches hold, before any is repeated.
     fn places_used(&self) -> u64 {
-        match self.last {
-            LastBatch::Keep => self.order.places(),
-            LastBatch::Drop => self.fresh_batches() * self.batch as u64,
-        }
+        self.last.held(self.order.places(), self.batch as u64)
     }
 
     /// Batches of an epoch.

@@ -116,6 +116,18 @@ pub enum Next {
     Unwanted,
 }
 
+impl Next {
+    /// What an iterator gives of the next batch to whoever always wants it.
+    pub(crate) fn wanted(next: Result<Next, PipelineError>) -> Option<Result<Batch, PipelineError>> {
+        match next {
+            Ok(Next::Batch(batch)) => Some(Ok(batch)),
+            Ok(Next::Over) => None,
+            Ok(Next::Unwanted) => unreachable!("it is always wanted"),
+            Err(error) => Some(Err(error)),
+        }
+    }
+}
+
 impl Stream {
     /// The next batch; while worker threads make it, `unwanted` is asked ten times a second.
     pub fn next_unless(&mut self, unwanted: &dyn Fn() -> bool) -> Result<Next, PipelineError> {
@@ -160,12 +172,7 @@ impl Iterator for Stream {
     type Item = Result<Batch, PipelineError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        match self.next_unless(&|| false) {
-            Ok(Next::Batch(batch)) => Some(Ok(batch)),
-            Ok(Next::Over) => None,
-            Ok(Next::Unwanted) => unreachable!("it is always wanted"),
-            Err(error) => Some(Err(error)),
-        }
+        Next::wanted(self.next_unless(&|| false))
     }
 }
 

@@ -36,10 +36,7 @@ impl Pace {
             Echo::Examples(factor) => echoed(self.train_examples, factor),
             Echo::None | Echo::Batches(_) => self.train_examples,
         };
-        match self.last {
-            LastBatch::Keep => examples,
-            LastBatch::Drop => examples / self.batch * self.batch,
-        }
+        self.last.held(examples, self.batch)
     }
 
     /// Updates of one epoch; one of them may be a smaller one, or several where it is repeated.

@@ -222,6 +222,16 @@ pub enum LastBatch {
     Drop,
 }
 
+impl LastBatch {
+    /// Of so many examples, those that batches of this size hold.
+    pub fn held(self, examples: u64, batch: u64) -> u64 {
+        match self {
+            LastBatch::Keep => examples,
+            LastBatch::Drop => examples / batch * batch,
+        }
+    }
+}
+
 /// One stage of a pipeline.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]

@@ -289,7 +289,6 @@ impl<'a, 'w> Run<'a, 'w> {
                 self.duplicates += batch.duplicates() as u64;
             }
             self.job.watch.enter(Phase::Train);
-            let fresh = batch.fresh as u64;
             if let Some(part) = plan.run.select.filter(|part| part.holds(self.share())) {
                 let rng = plan.seed.key(Purpose::Select, 0).at(0, self.updates, 0);
                 select(&mut m.programs, &mut m.state, &mut batch, &part, rng)?;
@@ -303,7 +302,7 @@ impl<'a, 'w> Run<'a, 'w> {
                 .measure_noise(plan.run.noise_scale.is_some_and(|every| self.updates.is_multiple_of(every)));
             let outcome = m.programs.run_update(&mut m.state, &batch, plan, at)?;
             self.examples += batch.len() as u64;
-            self.fresh += fresh;
+            self.fresh += batch.fresh as u64;
             m.pipeline.recycle(batch);
             (self.updates, self.evaluated) = (self.updates + 1, false);
             self.job.watch.enter(Phase::Log);
