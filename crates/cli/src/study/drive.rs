@@ -209,13 +209,15 @@ impl Driver<'_> {
             self.crowd.note(lease.point, outcome.state, &evaluations);
         }
         let hold = self.store().finish(lease, &outcome, &evaluations)?;
-        let updates = evaluations.last().map_or(0, |e| e.updates);
+        let seen = evaluations
+            .last()
+            .map_or("before its first evaluation".to_string(), |e| format!("after {} updates", e.updates));
         let note = if outcome.note.is_empty() { String::new() } else { format!(" ({})", outcome.note) };
         match hold {
             Hold::Held => {
                 self.ran.fetch_add(1, Ordering::Relaxed);
                 self.say(&format!(
-                    "{}: trial {} {} after {updates} updates, {:.1} s{note}",
+                    "{}: trial {} {} {seen}, {:.1} s{note}",
                     point.label(),
                     lease.number,
                     outcome.state.name(),

@@ -90,6 +90,21 @@ pub(crate) fn wide(isa: Isa, reading: Reading) -> usize {
     }
 }
 
+/// Most products of a row that are added in one go.
+const MAX_STEPS: usize = 4;
+
+/// Products of a row, read where it lies, that are added in one go. Rows of a tile are `stride` apart, and there are
+/// more of them than registers for addresses: an address is made anew each time, an instruction beside those that
+/// count, unless it serves several products. Bounded by the registers that hold as many rows of B.
+const fn steps(lanes: usize, vectors: usize) -> usize {
+    match (lanes, vectors) {
+        (16, 1) => 4,
+        (16, 2 | 3) => 2,
+        (8, 1) => 2,
+        _ => 1,
+    }
+}
+
 #[inline(always)]
 unsafe fn tile<S: Simd, const M: usize, const V: usize, const COLUMNS: bool>(t: &Tile) {
     // SAFETY: the caller promises valid operands for every address that the loops below form.
@@ -115,20 +130,41 @@ unsafe fn tile<S: Simd, const M: usize, const V: usize, const COLUMNS: bool>(t: 
         }
         let mut b = t.b;
         let stride = t.stride;
+        let steps = const { if COLUMNS { 1 } else { steps(S::LANES, V) } };
         for &segment in t.segments {
             let mut a = t.a.add(segment);
-            for _ in 0..t.length {
+            let whole = t.length / steps;
+            for _ in 0..whole {
+                let mut rows = [[S::splat(0.0); V]; MAX_STEPS];
+                for s in 0..steps {
+                    for j in 0..V {
+                        rows[s][j] = S::load(b.add((s * V + j) * S::LANES));
+                    }
+                }
+                for i in 0..M {
+                    let from = a.add(if COLUMNS { i } else { i * stride });
+                    for s in 0..steps {
+                        let value = S::splat(*from.add(s));
+                        for j in 0..V {
+                            acc[i][j] = S::mul_add(value, rows[s][j], acc[i][j]);
+                        }
+                    }
+                }
+                a = a.add(if COLUMNS { stride } else { steps });
+                b = b.add(steps * V * S::LANES);
+            }
+            for _ in whole * steps..t.length {
                 let mut row = [S::splat(0.0); V];
                 for j in 0..V {
                     row[j] = S::load(b.add(j * S::LANES));
                 }
                 for i in 0..M {
-                    let value = S::splat(*a.add(if COLUMNS { i } else { i * stride }));
+                    let value = S::splat(*a.add(i * stride));
                     for j in 0..V {
                         acc[i][j] = S::mul_add(value, row[j], acc[i][j]);
                     }
                 }
-                a = a.add(if COLUMNS { stride } else { 1 });
+                a = a.add(1);
                 b = b.add(V * S::LANES);
             }
         }
