@@ -176,3 +176,13 @@ fn placeholders_are_known_or_refused() {
         assert!(error.contains("placeholder"), "{bad}: {error}");
     }
 }
+
+#[test]
+fn the_documented_file_is_a_study() {
+    let page = include_str!("../../../../docs/study.md");
+    let file = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a file");
+    let plan = StudyPlan::parse(file).unwrap();
+    assert_eq!(plan.points().unwrap().len(), 4);
+    let tuned: Vec<usize> = plan.points().unwrap().iter().map(|p| p.tune.len()).collect();
+    assert_eq!(tuned, [1, 1, 2, 2]);
+}
