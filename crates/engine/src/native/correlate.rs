@@ -10,7 +10,7 @@
 #![allow(unsafe_code)]
 
 use super::context::Context;
-use super::packing::{WeightRows, pack_rows};
+use super::packing::{Rows, WeightRows, pack_rows, pack_tiles};
 use super::padded::Padding;
 use super::pool::Disjoint;
 use super::simd::Isa;
@@ -19,13 +19,24 @@ use super::tile::{
 };
 
 /// Values of packed w that should stay in the first-level cache while pixels pass by (32 KiB).
-const NEAR: usize = 8192;
+const NEAR: usize = 8448;
 /// Values of padded images that should stay in the second-level cache (512 KiB).
 const GROUP: usize = 128 * 1024;
 /// Pixels that make a task worth its loads of w.
 const PIXELS: usize = 256;
 /// Tasks that keep several threads evenly busy.
 const TASKS: usize = 16;
+/// Most pixels of a group whose sums of a panel are kept by themselves until they are whole.
+const SUMS: usize = 512;
+/// Most products in a sum whose rows of x are packed: more than that of a group would not fit the second-level cache.
+const PACKED: usize = 2048;
+/// Fewest panels that rows of x are packed for.
+const PANELS: usize = 12;
+/// Values of packed w that are read for every few rows.
+const SMALL: usize = 64 * 1024;
+/// Values of a page: rows that lie a multiple of it apart share one place in the first-level cache, for so many lines.
+const PAGE: usize = 1024;
+const WAYS: usize = 8;
 
 /// Where results go: element (n, i, j, k) at offset + n image + i row + j column + k.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,6 +146,12 @@ pub(crate) struct Correlation {
     group: usize,
     /// Tasks that share a group, each with some of the panels.
     shares: usize,
+    /// Whether sums lie by themselves between blocks: in y, rows of a tile are often a multiple of a page apart.
+    keeps: bool,
+    /// Whether rows of x are packed for tiles.
+    packs: bool,
+    /// Whether all panels pass by for a few rows at a time, so that y is written row by row.
+    by_rows: bool,
     /// All pixels there are; less than images times pixels of an image if the last image is cut short.
     positions: usize,
 }
@@ -173,6 +190,13 @@ impl Correlation {
         let group = PIXELS.div_ceil(pixels.max(1)).min(fits).clamp(1, geometry.images.max(1));
         let groups = geometry.images.div_ceil(group).max(1);
         let shares = TASKS.div_ceil(groups).clamp(1, panels.len().max(1));
+        let keeps = blocks.len() > 1 && group * pixels <= SUMS;
+        let row =
+            Geometry { target: geometry.target, ..Geometry::product([pixels, products, geometry.width]) };
+        let flat = group == 1 && groups > 1 && Geometry { images: 1, ..geometry.clone() } == row;
+        let flat = flat && panels.len() / shares >= PANELS;
+        let packs = flat && keeps && products <= PACKED;
+        let by_rows = flat && blocks.len() == 1 && products * packed_columns(&panels) <= SMALL;
         Correlation {
             geometry,
             padding,
@@ -185,6 +209,9 @@ impl Correlation {
             products,
             group,
             shares,
+            keeps,
+            packs,
+            by_rows,
             positions,
         }
     }
@@ -197,7 +224,27 @@ impl Correlation {
 
     /// Values of scratch that each thread needs.
     pub(crate) fn scratch(&self) -> usize {
-        self.padded() + if self.is_once() { NEAR.max(MAX_WIDTH) } else { 0 }
+        self.padded() + self.near() + self.kept() + self.packed()
+    }
+
+    /// Values of a block of w for one panel, packed where it is used.
+    fn near(&self) -> usize {
+        if self.is_once() { NEAR.max(MAX_WIDTH) } else { 0 }
+    }
+
+    /// Pixels of a group.
+    fn pixels(&self) -> usize {
+        self.group * self.geometry.output[0] * self.geometry.output[1]
+    }
+
+    /// Values of a group's sums for one panel.
+    fn kept(&self) -> usize {
+        if self.keeps { self.pixels() * MAX_WIDTH } else { 0 }
+    }
+
+    /// Values of a group's rows of x.
+    fn packed(&self) -> usize {
+        if self.packs { self.pixels() * self.products } else { 0 }
     }
 
     /// Values of a group of padded images.
@@ -229,23 +276,30 @@ impl Correlation {
         let g = &self.geometry;
         let groups = g.images.div_ceil(self.group);
         cx.run(groups * self.shares, &|task, scratch| {
-            let (padded, near) = scratch[..self.scratch()].split_at_mut(self.padded());
+            let (padded, rest) = scratch[..self.scratch()].split_at_mut(self.padded());
+            let (near, rest) = rest.split_at_mut(self.near());
+            let (sums, tiles) = rest.split_at_mut(self.kept());
             let (group, share) = (task.index / self.shares, task.index % self.shares);
             let first = group * self.group;
             let images = self.group.min(g.images - first);
-            let job = Job {
-                plan: self,
-                packed,
-                bias,
-                relu: epilogue.relu,
-                y,
-                x: self.source(x, [first, images], padded),
-                first,
-                images,
+            let x = self.source(x, [first, images], padded);
+            let tiles: Option<&[f32]> = if self.packs {
+                let rows = g.output[1].min(self.positions - first * g.output[1]);
+                let x = Rows { values: x, start: 0, stride: g.depth };
+                let most = kernels(isa, Reading::Columns, self.panels[0].vectors).len();
+                pack_tiles(&x, [rows, self.products], most, tiles);
+                Some(tiles)
+            } else {
+                None
             };
+            let job = Job { plan: self, packed, bias, relu: epilogue.relu, y, x, tiles, first, images };
             let bound = |s: usize| s * self.panels.len() / self.shares;
-            for panel in &self.panels[bound(share)..bound(share + 1)] {
-                job.panel(isa, panel, (w, &mut *near));
+            let panels = &self.panels[bound(share)..bound(share + 1)];
+            if self.by_rows {
+                return job.rows(isa, panels);
+            }
+            for panel in panels {
+                job.panel(isa, panel, (w, &mut *near), &mut *sums);
             }
         });
     }
@@ -344,6 +398,8 @@ struct Job<'a> {
     relu: bool,
     y: Disjoint<'a>,
     x: &'a [f32],
+    /// Rows of x for the tiles of full panels.
+    tiles: Option<&'a [f32]>,
     first: usize,
     images: usize,
 }
@@ -364,18 +420,19 @@ impl Job<'_> {
         [start, end.max(start)]
     }
 
-    fn panel(&self, isa: Isa, panel: &Panel, (w, near): (&[f32], &mut [f32])) {
+    /// Results of one panel.
+    fn panel(&self, isa: Isa, panel: &Panel, (w, near): (&[f32], &mut [f32]), sums: &mut [f32]) {
         let plan = self.plan;
         let g = &plan.geometry;
-        let kernels = kernels(isa, Reading::Rows, panel.vectors);
+        let tiles = self.tiles.filter(|_| panel.vectors == plan.panels[0].vectors);
+        let reading = if tiles.is_some() { Reading::Columns } else { Reading::Rows };
+        let kernels = kernels(isa, reading, panel.vectors);
         let pitch = plan.pitch();
         let per_image = g.output[0] * g.output[1];
+        let stride = g.stride[1] * g.depth;
+        let most = if tiles.is_none() && stride.is_multiple_of(PAGE) { WAYS } else { MAX_ROWS };
         for (number, block) in plan.blocks.iter().enumerate() {
-            let start = match self.bias {
-                _ if number > 0 => Start::Add,
-                Some(bias) => Start::Bias(bias[panel.packed..].as_ptr()),
-                None => Start::Zero,
-            };
+            let last = number + 1 == plan.blocks.len();
             let b = if plan.is_once() {
                 let rows = (block.segments[1] - block.segments[0]) * block.length;
                 let near = &mut near[..rows * panel.width];
@@ -384,46 +441,94 @@ impl Job<'_> {
             } else {
                 &self.packed[panel.packed * plan.products + block.row * panel.width..]
             };
-            let tile = Tile {
-                a: self.x.as_ptr(),
-                stride: g.stride[1] * g.depth,
-                segments: &plan.segments[block.segments[0]..block.segments[1]],
-                length: block.length,
-                b: b.as_ptr(),
-                c: self.y.pointer(),
-                c_stride: g.target.column,
-                start,
-                relu: self.relu && number + 1 == plan.blocks.len(),
-            };
+            let start = if number > 0 { Start::Add } else { self.start(panel) };
+            let keeps = plan.keeps && !last;
             for n in 0..self.images {
                 for i in 0..g.output[0] {
                     let rest = plan.positions - (self.first + n) * per_image - i * g.output[1];
                     let seen = self.seen(block, i);
-                    if seen[0] == seen[1] && tile.start == Start::Add && !tile.relu {
+                    let relu = self.relu && last;
+                    if seen[0] == seen[1] && number > 0 && (keeps || !plan.keeps && !relu) {
                         continue;
                     }
                     let skipped = (seen[0] - block.segments[0]) * block.length * panel.width;
                     let a = n * pitch[0] + i * g.stride[0] * pitch[1];
                     let c =
                         g.target.offset + (self.first + n) * g.target.image + i * g.target.row + panel.column;
-                    split(g.output[1].min(rest), kernels.len(), |at, rows| {
+                    let pixel = n * per_image + i * g.output[1];
+                    split(g.output[1].min(rest), kernels.len().min(most), |at, rows| {
+                        let mut tile = Tile {
+                            a: self.x.as_ptr(),
+                            stride,
+                            segments: &plan.segments[seen[0]..seen[1]],
+                            length: block.length,
+                            b: b[skipped..].as_ptr(),
+                            c: self.y.pointer(),
+                            c_stride: g.target.column,
+                            start,
+                            relu,
+                        };
+                        let kept =
+                            plan.keeps.then(|| &mut sums[(pixel + at) * panel.width..][..rows * panel.width]);
                         // SAFETY: `check` has seen that all images, results and weights are in memory; a tile stays
                         // within a row of pixels, whose windows the padded extent covers. Tasks write different images
-                        // or panels.
+                        // or panels, and have sums and packed rows of x of their own.
                         unsafe {
-                            let tile = Tile {
-                                a: tile.a.add(a + at * tile.stride),
-                                segments: &plan.segments[seen[0]..seen[1]],
-                                b: tile.b.add(skipped),
-                                c: tile.c.add(c + at * g.target.column),
-                                ..tile
-                            };
+                            if let Some(tiles) = tiles {
+                                tile.a = tiles[at * plan.products + block.row * rows..].as_ptr();
+                                (tile.stride, tile.segments) = (rows, &[0]);
+                            } else {
+                                tile.a = tile.a.add(a + at * stride);
+                            }
+                            if let (true, Some(sums)) = (number > 0, &kept) {
+                                tile.start = Start::Sums(sums.as_ptr());
+                            }
+                            if let (true, Some(sums)) = (keeps, kept) {
+                                (tile.c, tile.c_stride) = (sums.as_mut_ptr(), panel.width);
+                                return kernels[rows - 1](&tile);
+                            }
+                            tile.c = tile.c.add(c + at * g.target.column);
                             call(kernels[rows - 1], &tile, panel, rows);
                         }
                     });
                 }
             }
         }
+    }
+
+    /// What the sums of a panel start from.
+    fn start(&self, panel: &Panel) -> Start {
+        self.bias.map_or(Start::Zero, |bias| Start::Bias(bias[panel.packed..].as_ptr()))
+    }
+
+    /// Results of one image of one row whose products are one block, a few pixels after the other.
+    fn rows(&self, isa: Isa, panels: &[Panel]) {
+        let plan = self.plan;
+        let g = &plan.geometry;
+        let most = kernels(isa, Reading::Rows, plan.panels[0].vectors).len();
+        let count = g.output[1].min(plan.positions - self.first * g.output[1]);
+        let c = g.target.offset + self.first * g.target.image;
+        split(count, most, |at, rows| {
+            for panel in panels {
+                let tile = Tile {
+                    a: self.x[at * g.depth..].as_ptr(),
+                    stride: g.depth,
+                    segments: &plan.segments,
+                    length: plan.blocks[0].length,
+                    b: self.packed[panel.packed * plan.products..].as_ptr(),
+                    c: self.y.pointer(),
+                    c_stride: g.target.column,
+                    start: self.start(panel),
+                    relu: self.relu,
+                };
+                let kernels = kernels(isa, Reading::Rows, panel.vectors);
+                // SAFETY: as for panels.
+                unsafe {
+                    let c = tile.c.add(c + at * g.target.column + panel.column);
+                    call(kernels[rows - 1], &Tile { c, ..tile }, panel, rows);
+                }
+            }
+        });
     }
 }
 

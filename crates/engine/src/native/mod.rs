@@ -12,6 +12,7 @@ mod cost;
 mod executor;
 mod fusion;
 mod kernel;
+mod long_sums;
 mod lower;
 pub(crate) mod math;
 mod memory;
@@ -25,6 +26,8 @@ mod update;
 mod weight_gradient;
 mod winograd;
 
+#[cfg(test)]
+mod product_tests;
 #[cfg(test)]
 mod tests;
 

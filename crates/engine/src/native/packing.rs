@@ -1,6 +1,6 @@
-//! Weights in the order in which tiles read them.
+//! Operands in the order in which tiles read them.
 
-use super::tile::Panel;
+use super::tile::{Panel, split};
 
 /// Rows of w in the order in which they are packed, by where they are found: `count` rows `row` apart, the columns of
 /// a row `column` apart, from `start`.
@@ -55,9 +55,106 @@ fn pack_part(rows: &WeightRows, panel: &Panel, w: &[f32], out: &mut [f32]) {
     }
 }
 
+/// A matrix in memory: its rows are `stride` apart, from `start`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rows<'a> {
+    pub(crate) values: &'a [f32],
+    pub(crate) start: usize,
+    pub(crate) stride: usize,
+}
+
+/// Calls a function of a number of rows that it is compiled for, up to the most of a tile.
+macro_rules! sized {
+    ($rows:expr, $call:ident $args:tt) => {
+        sized!($rows, $call $args, 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16)
+    };
+    ($rows:expr, $call:ident $args:tt, $($count:literal)*) => {
+        match $rows {
+            $($count => $call::<$count> $args,)*
+            rows => unreachable!("tiles of {rows} rows"),
+        }
+    };
+}
+
+/// Copies rows of `depth` products for tiles of at most `most` rows: tile after tile, in each the products in order, in each
+/// its rows. Where they lie a multiple of a page apart, more rows than the first-level cache has ways would push each other out.
+pub(crate) fn pack_tiles(x: &Rows, [rows, depth]: [usize; 2], most: usize, out: &mut [f32]) {
+    split(rows, most, |first, count| {
+        let from = &x.values[x.start + first * x.stride..];
+        sized!(count, transpose(from, x.stride, &mut out[first * depth..(first + count) * depth]))
+    });
+}
+
+/// M rows, `stride` apart, as columns.
+fn transpose<const M: usize>(from: &[f32], stride: usize, to: &mut [f32]) {
+    /// Products at a time.
+    const SIDE: usize = 16;
+    let columns = to.as_chunks_mut::<M>().0;
+    let depth = columns.len();
+    let (blocks, rest) = columns.as_chunks_mut::<SIDE>();
+    for (block, to) in blocks.iter_mut().enumerate() {
+        for i in 0..M {
+            let row: &[f32; SIDE] = from[i * stride + block * SIDE..].first_chunk().expect("rows are long");
+            for k in 0..SIDE {
+                to[k][i] = row[k];
+            }
+        }
+    }
+    let whole = depth - rest.len();
+    for (k, to) in rest.iter_mut().enumerate() {
+        for i in 0..M {
+            to[i] = from[i * stride + whole + k];
+        }
+    }
+}
+
+/// Copies the columns of `depth` rows for tiles of at most `most` of the columns: as [`pack_tiles`] of the transposed matrix.
+pub(crate) fn pack_columns(x: &Rows, [columns, depth]: [usize; 2], most: usize, out: &mut [f32]) {
+    /// Rows that are read side by side: their parts of a line of the cache are used before they leave it.
+    const SIDE: usize = 16;
+    for k in (0..depth).step_by(SIDE) {
+        let count = SIDE.min(depth - k);
+        split(columns, most, |first, width| {
+            let from = &x.values[x.start + k * x.stride + first..];
+            let to = &mut out[first * depth + k * width..][..count * width];
+            sized!(width, copy(from, x.stride, to))
+        });
+    }
+}
+
+/// M columns of rows that are `stride` apart.
+fn copy<const M: usize>(from: &[f32], stride: usize, to: &mut [f32]) {
+    for (to, from) in to.as_chunks_mut::<M>().0.iter_mut().zip(from.chunks(stride)) {
+        to.copy_from_slice(&from[..M]);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tiles_of_rows_and_of_columns() {
+        let values: Vec<f32> = (0..4000).map(|v| v as f32).collect();
+        for [rows, depth] in [[1, 1], [5, 3], [6, 17], [12, 40], [23, 33], [31, 16]] {
+            for most in [1, 3, 5, 6, 8, 16] {
+                let by_rows = Rows { values: &values, start: 7, stride: depth + 2 };
+                let by_columns = Rows { values: &values, start: 7, stride: rows + 2 };
+                let mut out = [vec![f32::NAN; rows * depth], vec![f32::NAN; rows * depth]];
+                pack_tiles(&by_rows, [rows, depth], most, &mut out[0]);
+                pack_columns(&by_columns, [rows, depth], most, &mut out[1]);
+                split(rows, most, |first, count| {
+                    for k in 0..depth {
+                        for i in 0..count {
+                            let at = first * depth + k * count + i;
+                            assert_eq!(out[0][at], values[7 + (first + i) * (depth + 2) + k]);
+                            assert_eq!(out[1][at], values[7 + k * (rows + 2) + first + i]);
+                        }
+                    }
+                });
+            }
+        }
+    }
 
     #[test]
     fn rows_of_several_parts() {

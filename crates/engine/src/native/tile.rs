@@ -39,6 +39,8 @@ pub(crate) enum Start {
     Zero,
     /// From what C holds.
     Add,
+    /// From sums that lie elsewhere, a row of the tile after the other without gaps.
+    Sums(*const f32),
     /// From one value a column, given for as many columns as the tile is wide.
     Bias(*const f32),
 }
@@ -116,6 +118,13 @@ unsafe fn tile<S: Simd, const M: usize, const V: usize, const COLUMNS: bool>(t: 
                 for i in 0..M {
                     for j in 0..V {
                         acc[i][j] = S::load(t.c.add(i * t.c_stride + j * S::LANES));
+                    }
+                }
+            }
+            Start::Sums(sums) => {
+                for i in 0..M {
+                    for j in 0..V {
+                        acc[i][j] = S::load(sums.add((i * V + j) * S::LANES));
                     }
                 }
             }
@@ -340,7 +349,8 @@ mod tests {
         let bias = numbers(width, 3);
         let c_stride = width + 3;
         let before = numbers(rows * c_stride, 4);
-        for start in [Start::Zero, Start::Add, Start::Bias(bias.as_ptr())] {
+        let sums = numbers(rows * width, 5);
+        for start in [Start::Zero, Start::Add, Start::Sums(sums.as_ptr()), Start::Bias(bias.as_ptr())] {
             for relu in [false, true] {
                 let mut expected = before.clone();
                 for i in 0..rows {
@@ -348,6 +358,7 @@ mod tests {
                         let mut sum = match start {
                             Start::Zero => 0.0,
                             Start::Add => before[i * c_stride + j],
+                            Start::Sums(_) => sums[i * width + j],
                             Start::Bias(_) => bias[j],
                         };
                         for (s, offset) in offsets.iter().enumerate() {

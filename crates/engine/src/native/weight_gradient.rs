@@ -13,6 +13,7 @@
 
 use super::context::Context;
 use super::correlate::{Geometry, call};
+use super::long_sums::LongSums;
 use super::padded::Padding;
 use super::pool::Disjoint;
 use super::simd::{Isa, multiversion};
@@ -30,6 +31,8 @@ const SUMS: usize = 4 * 1024 * 1024;
 /// How a gradient by weights is computed.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct WeightGradient {
+    /// Instead of all that follows, where it is a large product.
+    long: Option<LongSums>,
     geometry: Geometry,
     padding: Padding,
     direct: bool,
@@ -76,6 +79,7 @@ impl WeightGradient {
             (0..group).flat_map(|n| (0..rows).map(move |i| (n, i))).map(|(n, i)| segment(n, i)).collect();
         let (runs, run) = geometry.runs(pitch[1]);
         WeightGradient {
+            long: LongSums::new(&geometry, positions, isa),
             geometry,
             padding,
             direct,
@@ -94,11 +98,14 @@ impl WeightGradient {
 
     /// Values of workspace that [`WeightGradient::run`] takes: the slices' sums, unless there is only one.
     pub(crate) fn workspace(&self) -> usize {
-        if self.slices > 1 { self.slices * self.result() } else { 0 }
+        if self.slices > 1 && self.long.is_none() { self.slices * self.result() } else { 0 }
     }
 
     /// Values of scratch that each thread needs.
     pub(crate) fn scratch(&self) -> usize {
+        if let Some(long) = &self.long {
+            return long.scratch();
+        }
         let [rows, columns] = self.geometry.output;
         let widest = (0..self.shares).map(|s| self.packed_width(s)).max().unwrap_or(0);
         self.padded() + self.group * rows * columns * widest
@@ -106,6 +113,9 @@ impl WeightGradient {
 
     /// Computes dw.
     pub(crate) fn run(&self, cx: &mut Context, [x, dy]: [&[f32]; 2], dw: &mut [f32], workspace: &mut [f32]) {
+        if let Some(long) = &self.long {
+            return long.run(cx, [x, dy], dw);
+        }
         let result = self.result();
         if self.positions == 0 {
             dw.fill(0.0);
