@@ -202,6 +202,19 @@ pub(crate) trait Simd: Copy {
     unsafe fn relu(a: Self::V) -> Self::V;
 }
 
+/// Asks for values that will be needed soon, as far as they are in one line of the cache. A wish: nothing depends on it but
+/// time, and the address need not be valid.
+#[inline(always)]
+pub(crate) fn prefetch(values: *const f32) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 processor has the instruction, and it cannot fault.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(values.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = values;
+}
+
 /// Four lanes that the compiler maps to whatever the target has (SSE2, NEON).
 #[derive(Clone, Copy)]
 pub(crate) struct Portable;

@@ -3,8 +3,9 @@
 #![allow(unsafe_code)]
 
 use super::columns::PART;
+use super::memory::LINE;
 use super::pool::{Disjoint, Pool};
-use super::simd::{Isa, multiversion};
+use super::simd::{Isa, multiversion, prefetch};
 use crate::update::Numbers;
 use crate::{Average, State, Step, StepRule, VarId};
 
@@ -72,6 +73,15 @@ impl<'a> Stepper<'a> {
     /// Values of the variable.
     pub(crate) fn len(&self) -> usize {
         self.param.len()
+    }
+
+    /// Asks for the values from `start` on, whose step will be made soon.
+    pub(crate) fn prefetch(&self, start: usize, len: usize) {
+        for values in [Some(self.param), self.slots[0], self.slots[1]].into_iter().flatten() {
+            for at in (start..start + len).step_by(LINE) {
+                prefetch(values.pointer().wrapping_add(at));
+            }
+        }
     }
 
     /// Makes the step for the values from `start` on, given their gradient.

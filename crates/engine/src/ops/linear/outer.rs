@@ -73,7 +73,11 @@ impl Outer {
             let [start, end] = [part, part + 1].map(|p| p * inputs / parts);
             for at in (start..end).step_by(CHUNK) {
                 let count = CHUNK.min(end - at);
-                self.sums(isa, [at, count, columns], [x, packed], sums);
+                // What a tile's step will read comes from memory while its sums are made.
+                let soon = |row: usize, column: usize, len: usize| {
+                    stepper.prefetch((at + row) * outputs + first + column, len.min(columns - column));
+                };
+                self.sums(isa, [at, count, columns], [x, packed], (&mut *sums, &soon));
                 for (i, sums) in sums.chunks_exact(row).take(count).enumerate() {
                     // SAFETY: tasks have rows or columns of their own.
                     unsafe { stepper.part((at + i) * outputs + first, &sums[..columns]) };
@@ -82,13 +86,20 @@ impl Outer {
         });
     }
 
-    /// Some rows of dw for a block of columns.
-    fn sums(&self, isa: Isa, [at, count, columns]: [usize; 3], [x, packed]: [&[f32]; 2], sums: &mut [f32]) {
+    /// Some rows of dw for a block of columns; `soon` hears of each row and its columns that will be wanted.
+    fn sums(
+        &self,
+        isa: Isa,
+        [at, count, columns]: [usize; 3],
+        [x, packed]: [&[f32]; 2],
+        (sums, soon): (&mut [f32], &dyn Fn(usize, usize, usize)),
+    ) {
         let [rows, inputs, _] = self.sizes;
         let row = packed_columns(&self.panels);
         for panel in self.panels.iter().filter(|panel| panel.column < columns) {
             let kernels = kernels(isa, Reading::Columns, panel.vectors);
             split(count, kernels.len(), |i, count| {
+                (i..i + count).for_each(|row| soon(row, panel.column, panel.width));
                 let tile = Tile {
                     a: x[at + i..].as_ptr(),
                     stride: inputs,
