@@ -15,8 +15,9 @@ use super::padded::Padding;
 use super::pool::Disjoint;
 use super::simd::Isa;
 use super::tile::{
-    MAX_ROWS, MAX_WIDTH, Panel, Reading, Start, Tile, TileFn, kernels, packed_columns, panels, split, wide,
+    MAX_ROWS, MAX_WIDTH, Panel, Reading, Start, Tile, call, kernels, packed_columns, panels, split, wide,
 };
+use crate::ops::pool::chosen::Chosen;
 
 /// Values of packed w that should stay in the first-level cache while pixels pass by (32 KiB).
 const NEAR: usize = 8448;
@@ -154,6 +155,8 @@ pub(crate) struct Correlation {
     by_rows: bool,
     /// All pixels there are; less than images times pixels of an image if the last image is cut short.
     positions: usize,
+    /// What becomes of a group's results while they are in the cache.
+    pooling: Option<Chosen>,
 }
 
 /// What is done to results before they are written for the last time.
@@ -213,7 +216,15 @@ impl Correlation {
             packs,
             by_rows,
             positions,
+            pooling: None,
         }
+    }
+
+    /// Makes p and codes of a pooling of ReLU of y the results, and not y. For whole images only.
+    pub(crate) fn pool(&mut self, chosen: Chosen) {
+        debug_assert_eq!(self.geometry.target.image, chosen.plain());
+        self.shares = 1;
+        self.pooling = Some(chosen);
     }
 
     /// Values of workspace that [`Correlation::run`] takes: packed w, and a padded bias.
@@ -224,7 +235,7 @@ impl Correlation {
 
     /// Values of scratch that each thread needs.
     pub(crate) fn scratch(&self) -> usize {
-        self.padded() + self.near() + self.kept() + self.packed()
+        self.padded() + self.unpooled() + self.near() + self.kept() + self.packed()
     }
 
     /// Values of a block of w for one panel, packed where it is used.
@@ -247,6 +258,11 @@ impl Correlation {
         if self.packs { self.pixels() * self.products } else { 0 }
     }
 
+    /// Values of a group's results before they are pooled.
+    fn unpooled(&self) -> usize {
+        self.pooling.map_or(0, |chosen| self.group * chosen.plain())
+    }
+
     /// Values of a group of padded images.
     fn padded(&self) -> usize {
         if self.direct { 0 } else { self.group * self.padding.len() }
@@ -257,7 +273,7 @@ impl Correlation {
         self.geometry.images <= self.group && self.geometry.output[0] == 1
     }
 
-    /// Computes y. Elements of `y` that are not in the target are left alone.
+    /// Computes y, or p and codes. Elements of `y` that are not in the target are left alone.
     pub(crate) fn run(
         &self,
         cx: &mut Context,
@@ -277,6 +293,7 @@ impl Correlation {
         let groups = g.images.div_ceil(self.group);
         cx.run(groups * self.shares, &|task, scratch| {
             let (padded, rest) = scratch[..self.scratch()].split_at_mut(self.padded());
+            let (unpooled, rest) = rest.split_at_mut(self.unpooled());
             let (near, rest) = rest.split_at_mut(self.near());
             let (sums, tiles) = rest.split_at_mut(self.kept());
             let (group, share) = (task.index / self.shares, task.index % self.shares);
@@ -292,7 +309,11 @@ impl Correlation {
             } else {
                 None
             };
-            let job = Job { plan: self, packed, bias, relu: epilogue.relu, y, x, tiles, first, images };
+            let (into, relu) = match self.pooling {
+                Some(_) => ((Disjoint::new(&mut *unpooled), 0), false),
+                None => ((y, first), epilogue.relu),
+            };
+            let job = Job { plan: self, packed, bias, relu, into, x, tiles, first, images };
             let bound = |s: usize| s * self.panels.len() / self.shares;
             let panels = &self.panels[bound(share)..bound(share + 1)];
             if self.by_rows {
@@ -300,6 +321,11 @@ impl Correlation {
             }
             for panel in panels {
                 job.panel(isa, panel, (w, &mut *near), &mut *sums);
+            }
+            if let Some(chosen) = self.pooling {
+                // SAFETY: tasks have images of their own.
+                let parts = unsafe { chosen.images(y, g.images, [first, images]) };
+                chosen.pool(isa, &unpooled[..images * chosen.plain()], parts);
             }
         });
     }
@@ -338,6 +364,8 @@ impl Correlation {
             + (rows - 1) * g.target.row
             + last * g.target.column
             + g.width;
+        let pooled = self.pooling.map(|chosen| g.images * (chosen.pooled() + Chosen::codes(chosen.pooled())));
+        let end = pooled.unwrap_or(end);
         assert!(end <= y, "results end at {end}, memory at {y}");
         let image = g.source[0] * g.source[1] * g.depth;
         let needed = if self.is_cut() { self.positions * g.depth } else { g.images * image };
@@ -346,6 +374,12 @@ impl Correlation {
             let end = rows.start + (rows.count - 1) * rows.row + (g.width - 1) * rows.column;
             assert!(end < w, "weights end at {end}, memory at {w}");
         }
+    }
+
+    /// Whether results of an image follow each other, as those of a pooled convolution must.
+    pub(crate) fn is_images(&self) -> bool {
+        let g = &self.geometry;
+        g.output[0] > 1 && g.target.offset == 0 && g.target.column == g.width
     }
 
     fn is_cut(&self) -> bool {
@@ -396,7 +430,8 @@ struct Job<'a> {
     packed: &'a [f32],
     bias: Option<&'a [f32]>,
     relu: bool,
-    y: Disjoint<'a>,
+    /// Where results go, and which image of it is the group's first.
+    into: (Disjoint<'a>, usize),
     x: &'a [f32],
     /// Rows of x for the tiles of full panels.
     tiles: Option<&'a [f32]>,
@@ -453,8 +488,8 @@ impl Job<'_> {
                     }
                     let skipped = (seen[0] - block.segments[0]) * block.length * panel.width;
                     let a = n * pitch[0] + i * g.stride[0] * pitch[1];
-                    let c =
-                        g.target.offset + (self.first + n) * g.target.image + i * g.target.row + panel.column;
+                    let image = (self.into.1 + n) * g.target.image;
+                    let c = g.target.offset + image + i * g.target.row + panel.column;
                     let pixel = n * per_image + i * g.output[1];
                     split(g.output[1].min(rest), kernels.len().min(most), |at, rows| {
                         let mut tile = Tile {
@@ -463,7 +498,7 @@ impl Job<'_> {
                             segments: &plan.segments[seen[0]..seen[1]],
                             length: block.length,
                             b: b[skipped..].as_ptr(),
-                            c: self.y.pointer(),
+                            c: self.into.0.pointer(),
                             c_stride: g.target.column,
                             start,
                             relu,
@@ -507,7 +542,7 @@ impl Job<'_> {
         let g = &plan.geometry;
         let most = kernels(isa, Reading::Rows, plan.panels[0].vectors).len();
         let count = g.output[1].min(plan.positions - self.first * g.output[1]);
-        let c = g.target.offset + self.first * g.target.image;
+        let c = g.target.offset + self.into.1 * g.target.image;
         split(count, most, |at, rows| {
             for panel in panels {
                 let tile = Tile {
@@ -516,7 +551,7 @@ impl Job<'_> {
                     segments: &plan.segments,
                     length: plan.blocks[0].length,
                     b: self.packed[panel.packed * plan.products..].as_ptr(),
-                    c: self.y.pointer(),
+                    c: self.into.0.pointer(),
                     c_stride: g.target.column,
                     start: self.start(panel),
                     relu: self.relu,
@@ -529,34 +564,6 @@ impl Job<'_> {
                 }
             }
         });
-    }
-}
-
-/// Calls a kernel on a tile whose panel may be wider than what exists of C.
-///
-/// # Safety
-/// As for [`TileFn`], except that C has only the panel's columns.
-pub(crate) unsafe fn call(kernel: TileFn, tile: &Tile, panel: &Panel, rows: usize) {
-    if panel.columns == panel.width {
-        // SAFETY: handed on to the caller.
-        return unsafe { kernel(tile) };
-    }
-    let mut whole = [0f32; MAX_ROWS * MAX_WIDTH];
-    for i in 0..rows {
-        // SAFETY: row i of C has the panel's columns, which are fewer than the row of `whole`.
-        unsafe {
-            let c = std::slice::from_raw_parts(tile.c.add(i * tile.c_stride), panel.columns);
-            if tile.start == Start::Add {
-                whole[i * panel.width..][..panel.columns].copy_from_slice(c);
-            }
-        }
-    }
-    // SAFETY: `whole` has room for the largest tile; the rest is handed on to the caller.
-    unsafe { kernel(&Tile { c: whole.as_mut_ptr(), c_stride: panel.width, ..*tile }) };
-    for i in 0..rows {
-        // SAFETY: as above.
-        let c = unsafe { std::slice::from_raw_parts_mut(tile.c.add(i * tile.c_stride), panel.columns) };
-        c.copy_from_slice(&whole[i * panel.width..][..panel.columns]);
     }
 }
 

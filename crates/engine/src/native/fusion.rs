@@ -2,6 +2,7 @@
 
 use crate::ops::normalize::Behind;
 use crate::ops::normalize::masked::Cover;
+use crate::ops::pool::chosen::Chosen;
 use crate::{Activation, Graph, NodeId, Normalization, Op, Program, Window};
 
 /// What is fused in a program.
@@ -12,6 +13,29 @@ pub(crate) struct Fusion {
     pub(crate) head: Vec<Option<NodeId>>,
     /// By node: what its step computes instead of the node's operation.
     pub(crate) masked: Vec<Option<Masked>>,
+    /// By max pooling: the convolution that its step computes.
+    pub(crate) pooled: Vec<Option<Pooled>>,
+    /// By gradient of a convolution's results: the pooling that they come through.
+    pub(crate) unpooled: Vec<Option<Unpooled>>,
+}
+
+/// A convolution that takes in the bias, the ReLU and the max pooling behind it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pooled {
+    pub(crate) conv: NodeId,
+    pub(crate) bias: Option<NodeId>,
+    pub(crate) chosen: Chosen,
+}
+
+/// A gradient that follows from the one behind a pooling and from the pooling's codes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Unpooled {
+    /// The gradient of the pooling's result.
+    pub(crate) below: NodeId,
+    pub(crate) pool: NodeId,
+    pub(crate) chosen: Chosen,
+    /// Whether nothing needs its values.
+    pub(crate) hidden: bool,
 }
 
 /// A step of a normalisation that takes in the activation, and perhaps the pooling, behind it.
@@ -60,13 +84,19 @@ impl Fusion {
         let mut wanted = vec![false; count];
         roots.iter().for_each(|root| wanted[root.index()] = true);
         let mut uses = Uses { graph, by, wanted };
-        let mut fusion =
-            Fusion { into: vec![None; count], head: vec![None; count], masked: vec![None; count] };
+        let mut fusion = Fusion {
+            into: vec![None; count],
+            head: vec![None; count],
+            masked: vec![None; count],
+            pooled: vec![None; count],
+            unpooled: vec![None; count],
+        };
         for index in (0..count).filter(|index| needed[*index]) {
             fusion.gradient(&mut uses, NodeId(index as u32));
         }
         for index in (0..count).filter(|index| needed[*index]) {
             fusion.pool(&uses, NodeId(index as u32));
+            fusion.convolution(&uses, NodeId(index as u32));
         }
         for index in (0..count).filter(|index| needed[*index]) {
             fusion.chain(&uses, NodeId(index as u32));
@@ -126,6 +156,53 @@ impl Fusion {
         self.into[normal.index()] = Some(id);
         let (kind, behind) = (Kind::Forward, Behind::Relu);
         self.masked[id.index()] = Some(Masked { kind, how: *how, behind, cover: Some(cover), args });
+        Some(())
+    }
+
+    /// A max pooling of a ReLU of a convolution, perhaps with a bias, whose results only the pooling and its gradient use.
+    fn convolution(&mut self, uses: &Uses, id: NodeId) -> Option<()> {
+        let graph = uses.graph;
+        let Op::MaxPool(window) = &graph.node(id).op else { return None };
+        let relu = graph.node(id).args[0];
+        let Op::Relu = graph.node(relu).op else { return None };
+        let biased = graph.node(relu).args[0];
+        let (conv, bias) = match graph.node(biased).op {
+            Op::AddBias => (graph.node(biased).args[0], Some(graph.node(biased).args[1])),
+            _ => (biased, None),
+        };
+        let Op::Conv2d(_) = graph.node(conv).op else { return None };
+        uses.only(biased, relu)?;
+        if bias.is_some() {
+            uses.only(conv, biased)?;
+        }
+        let chosen = Chosen::new(window, graph.shape(relu))?;
+        let back = match uses.by[relu.index()][..] {
+            _ if uses.wanted[relu.index()] => return None,
+            [only] if only == id => None,
+            [first, d, masked] if first == id => Some((d, masked)),
+            _ => return None,
+        };
+        if let Some((d, masked)) = back {
+            let is_back = graph.node(d).op == Op::MaxPoolGrad(*window)
+                && graph.node(masked).op == Op::ReluGrad
+                && graph.node(masked).args[..] == [relu, d];
+            uses.only(d, masked).filter(|_| is_back)?;
+            let below = graph.node(d).args[1];
+            let users = &uses.by[masked.index()];
+            let needs = |user: &NodeId| match graph.node(*user).op {
+                Op::BiasGrad => false,
+                Op::Conv2dGradWeight(_) => graph.node(*user).args[0] == masked,
+                _ => true,
+            };
+            let hidden = !uses.wanted[masked.index()] && !users.is_empty() && !users.iter().any(needs);
+            self.into[d.index()] = Some(masked);
+            self.into[masked.index()] = users.first().copied().filter(|_| hidden);
+            self.unpooled[masked.index()] = Some(Unpooled { below, pool: id, chosen, hidden });
+        }
+        for inner in [conv, biased, relu] {
+            self.into[inner.index()] = Some(id);
+        }
+        self.pooled[id.index()] = Some(Pooled { conv, bias, chosen });
         Some(())
     }
 

@@ -3,7 +3,7 @@
 use super::columns::total;
 use super::context::Context;
 use super::correlate::{Correlation, Epilogue};
-use super::weight_gradient::WeightGradient;
+use super::weight_gradient::{Gradient, WeightGradient};
 use crate::ops::conv2d::native::{Forward, GradInput, GradWeight};
 use crate::ops::elementwise::native::Channels;
 use crate::ops::linear::few::Few;
@@ -11,6 +11,7 @@ use crate::ops::matrix::native::Products;
 use crate::ops::normalize::Behind;
 use crate::ops::normalize::masked::{self, Cover};
 use crate::ops::normalize::native::By;
+use crate::ops::pool::chosen::Chosen;
 use crate::ops::pool::native::Pooling;
 use crate::ops::{activation, dropout, elementwise, linear, loss, matrix, normalize, pool};
 use crate::{Activation, Lane, Reduction};
@@ -25,6 +26,9 @@ pub(crate) enum Kernel {
     Conv { plan: Forward, bias: bool, relu: bool },
     ConvGradInput(GradInput),
     ConvGradWeight(GradWeight),
+    PooledGradWeight { plan: GradWeight, chosen: Chosen },
+    Unpool(Chosen),
+    UnpooledBiasGrad(Chosen),
     GradWeight(WeightGradient),
     AddBias { relu: bool },
     BiasGrad,
@@ -112,7 +116,7 @@ impl Kernel {
             Kernel::Conv { plan, .. } => plan.scratch(),
             Kernel::Products(plan) => plan.scratch(),
             Kernel::ConvGradInput(plan) => plan.scratch(),
-            Kernel::ConvGradWeight(plan) => plan.scratch(),
+            Kernel::ConvGradWeight(plan) | Kernel::PooledGradWeight { plan, .. } => plan.scratch(),
             Kernel::GradWeight(plan) => plan.scratch(),
             _ => 0,
         }
@@ -134,8 +138,17 @@ impl Kernel {
                 plan.run(cx, x.reals(0), Epilogue { bias, relu: *relu }, out, workspace);
             }
             Kernel::ConvGradInput(plan) => plan.run(cx, x.reals(0), out, workspace),
-            Kernel::ConvGradWeight(plan) => plan.run(cx, x.reals(0), out, workspace),
-            Kernel::GradWeight(plan) => plan.run(cx, x.reals(0), out, workspace),
+            Kernel::ConvGradWeight(plan) => {
+                plan.run(cx, (x.real(0), Gradient::Plain(x.real(1))), out, workspace);
+            }
+            Kernel::PooledGradWeight { plan, chosen } => {
+                plan.run(cx, (x.real(0), Gradient::Pooled(*chosen, x.reals(1))), out, workspace);
+            }
+            Kernel::Unpool(chosen) => chosen.spread_all(cx, x.reals(0), out),
+            Kernel::UnpooledBiasGrad(chosen) => chosen.sums(cx, x.reals(0), out, workspace),
+            Kernel::GradWeight(plan) => {
+                plan.run(cx, (x.real(0), Gradient::Plain(x.real(1))), out, workspace);
+            }
             Kernel::AddBias { relu } => linear::native::add_bias(cx, x.reals[0], x.real(1), *relu, out),
             Kernel::BiasGrad => linear::native::bias_grad(cx, x.real(0), out, workspace),
             Kernel::BatchStats(by) => normalize::native::batch_stats(cx, by, x.real(0), out, workspace),

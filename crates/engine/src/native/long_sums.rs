@@ -9,11 +9,11 @@
 #![allow(unsafe_code)]
 
 use super::context::Context;
-use super::correlate::{Geometry, call};
+use super::correlate::Geometry;
 use super::packing::{Rows, pack_columns};
 use super::pool::Disjoint;
 use super::simd::Isa;
-use super::tile::{Panel, Reading, Start, Tile, kernels, packed_columns, panels, split, wide};
+use super::tile::{Panel, Reading, Start, Tile, call, kernels, packed_columns, panels, split, wide};
 
 /// Rows of N for which it pays, and beyond which sums would lose digits.
 const ROWS: std::ops::RangeInclusive<usize> = 192..=16384;

@@ -1,7 +1,7 @@
 //! From a graph to steps: which operations are computed, which are fused into others, which only rename a value.
 
 use super::columns::{Slices, total_workspace};
-use super::fusion::{Fusion, Kind, Masked, chain};
+use super::fusion::{Fusion, Kind, Masked, Pooled, Unpooled, chain};
 use super::kernel::Kernel;
 use super::simd::Choice;
 use crate::ops::conv2d::native::{Forward, GradInput, GradWeight};
@@ -11,6 +11,7 @@ use crate::ops::linear::outer::Outer;
 use crate::ops::matrix::native::Products;
 use crate::ops::normalize::Behind;
 use crate::ops::normalize::native::By;
+use crate::ops::pool::chosen::Chosen;
 use crate::ops::pool::native::Pooling;
 use crate::ops::{linear, matrix, normalize};
 use crate::{Graph, NodeId, Op, Program, Update};
@@ -217,27 +218,82 @@ impl Lowered {
                 let args = masked.args.iter().map(|arg| self.value(*arg)).collect();
                 self.step(kernel, args, [len, workspace], [id; 2])
             }
-            _ => {
-                let head = fused.head[id.index()].unwrap_or(id);
-                let mut args = graph.node(head).args.clone();
-                let mut bias = false;
-                let mut behind = Behind::Nothing;
-                for link in chain(graph, head, id) {
-                    match graph.node(link).op {
-                        Op::AddBias => {
-                            bias = true;
-                            args.push(graph.node(link).args[1]);
-                        }
-                        Op::Relu => behind = Behind::Relu,
-                        _ => behind = Behind::Gelu,
-                    }
-                }
-                let (kernel, workspace) = kernel(graph, head, (bias, behind), choice);
-                let args = args.into_iter().map(|arg| self.value(arg)).collect();
-                self.step(kernel, args, [len, workspace], [head, id])
-            }
+            _ => match self.pooled(graph, id, fused, choice) {
+                Some(value) => value,
+                None => self.chained(graph, id, fused, choice),
+            },
         };
         self.values[id.index()] = Some(value);
+    }
+
+    /// A convolution with a pooling behind it, or something that comes back through one.
+    fn pooled(&mut self, graph: &Graph, id: NodeId, fused: &Fusion, choice: Choice) -> Option<Value> {
+        let node = graph.node(id);
+        let len = node.shape.len();
+        if let Some(Pooled { conv, bias, chosen }) = fused.pooled[id.index()] {
+            let Op::Conv2d(how) = &graph.node(conv).op else {
+                unreachable!("a convolution is what it takes in")
+            };
+            let mut args = graph.node(conv).args.clone();
+            let [x, w] = [0, 1].map(|i| graph.shape(args[i]));
+            let plan = Forward::new(how, x, w, choice).pooling(chosen, graph.shape(conv).len());
+            let workspace = plan.workspace();
+            args.extend(bias);
+            let args = args.into_iter().map(|arg| self.value(arg)).collect();
+            let kernel = Kernel::Conv { plan, bias: bias.is_some(), relu: true };
+            let whole = self.step(kernel, args, [len + Chosen::codes(len), workspace], [conv, id]);
+            return Some(Value { len, ..whole });
+        }
+        let through = |id: NodeId| fused.unpooled[id.index()].as_ref();
+        let given = match &node.op {
+            Op::ReluGrad => id,
+            Op::BiasGrad => node.args[0],
+            Op::Conv2dGradWeight(_) => node.args[1],
+            _ => return None,
+        };
+        let Unpooled { below, pool, chosen, hidden } = *through(given)?;
+        let [dp, p] = [below, pool].map(|id| self.value(id));
+        let codes = Value { start: p.len, len: Chosen::codes(p.len), ..p };
+        Some(match &node.op {
+            Op::ReluGrad => {
+                let first = node.args[1];
+                self.step(Kernel::Unpool(chosen), vec![dp, codes], [len, 0], [first, id])
+            }
+            Op::BiasGrad => {
+                let workspace = chosen.sums_workspace(dp.len);
+                self.step(Kernel::UnpooledBiasGrad(chosen), vec![dp, codes], [len, workspace], [id; 2])
+            }
+            Op::Conv2dGradWeight(how) if hidden => {
+                let [x, dy] = [0, 1].map(|i| graph.shape(node.args[i]));
+                let plan = GradWeight::new(how, x, dy, choice).pooling(chosen, dy.len());
+                let workspace = plan.workspace();
+                let args = vec![self.value(node.args[0]), dp, codes];
+                self.step(Kernel::PooledGradWeight { plan, chosen }, args, [len, workspace], [id; 2])
+            }
+            _ => return None,
+        })
+    }
+
+    /// The kernel of a node, or of a chain that ends there.
+    fn chained(&mut self, graph: &Graph, id: NodeId, fused: &Fusion, choice: Choice) -> Value {
+        let len = graph.node(id).shape.len();
+        let head = fused.head[id.index()].unwrap_or(id);
+        let mut args = graph.node(head).args.clone();
+        let mut bias = false;
+        let mut behind = Behind::Nothing;
+        for link in chain(graph, head, id) {
+            match graph.node(link).op {
+                Op::AddBias => {
+                    bias = true;
+                    args.push(graph.node(link).args[1]);
+                }
+                Op::Relu => behind = Behind::Relu,
+                _ => behind = Behind::Gelu,
+            }
+        }
+        let (kernel, workspace) = kernel(graph, head, (bias, behind), choice);
+        let args = args.into_iter().map(|arg| self.value(arg)).collect();
+        self.step(kernel, args, [len, workspace], [head, id])
     }
 }
 

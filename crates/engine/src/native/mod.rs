@@ -48,5 +48,5 @@ pub(crate) use simd::{Avx2, Avx512};
 pub(crate) use simd::{Choice, Isa, Portable, Simd, multiversion};
 pub(crate) use tile::{Panel, Reading, Start, Tile, kernels, packed_columns, panels, split, wide};
 pub(crate) use update::Stepper;
-pub(crate) use weight_gradient::WeightGradient;
+pub(crate) use weight_gradient::{Gradient, WeightGradient};
 pub(crate) use winograd::{Fast, FastGradWeight, Pass, wins};

@@ -6,7 +6,7 @@ use super::correlate::{Correlation, Epilogue, Geometry};
 use super::packing::WeightRows;
 use super::simd::{Isa, Kernels};
 use super::tile::{Reading, wide};
-use super::weight_gradient::WeightGradient;
+use super::weight_gradient::{Gradient, WeightGradient};
 use super::{Pool, long_sums::LongSums};
 use std::num::NonZeroUsize;
 
@@ -86,7 +86,9 @@ fn long_sums_of_every_size() {
             }
             for threads in [1, 2, 5] {
                 let mut dw = vec![f32::NAN; inputs * outputs];
-                run(isa, threads, plan.scratch(), &mut |cx| plan.run(cx, [&x, &dy], &mut dw, &mut []));
+                run(isa, threads, plan.scratch(), &mut |cx| {
+                    plan.run(cx, (&x, Gradient::Plain(&dy)), &mut dw, &mut [])
+                });
                 assert!(dw == expected, "{isa:?}: {rows} {inputs} {outputs} on {threads} threads");
             }
         }

@@ -299,6 +299,34 @@ pub(crate) struct Panel {
     pub(crate) packed: usize,
 }
 
+/// Calls a kernel on a tile whose panel may be wider than what exists of C.
+///
+/// # Safety
+/// As for [`TileFn`], except that C has only the panel's columns.
+pub(crate) unsafe fn call(kernel: TileFn, tile: &Tile, panel: &Panel, rows: usize) {
+    if panel.columns == panel.width {
+        // SAFETY: handed on to the caller.
+        return unsafe { kernel(tile) };
+    }
+    let mut whole = [0f32; MAX_ROWS * MAX_WIDTH];
+    for i in 0..rows {
+        // SAFETY: row i of C has the panel's columns, which are fewer than the row of `whole`.
+        unsafe {
+            let c = std::slice::from_raw_parts(tile.c.add(i * tile.c_stride), panel.columns);
+            if tile.start == Start::Add {
+                whole[i * panel.width..][..panel.columns].copy_from_slice(c);
+            }
+        }
+    }
+    // SAFETY: `whole` has room for the largest tile; the rest is handed on to the caller.
+    unsafe { kernel(&Tile { c: whole.as_mut_ptr(), c_stride: panel.width, ..*tile }) };
+    for i in 0..rows {
+        // SAFETY: as above.
+        let c = unsafe { std::slice::from_raw_parts_mut(tile.c.add(i * tile.c_stride), panel.columns) };
+        c.copy_from_slice(&whole[i * panel.width..][..panel.columns]);
+    }
+}
+
 /// Splits columns into panels of `vectors` vectors and one panel for what remains.
 pub(crate) fn panels(isa: Isa, columns: usize, vectors: usize) -> Vec<Panel> {
     let lanes = isa.lanes();

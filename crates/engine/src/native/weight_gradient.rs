@@ -11,13 +11,15 @@
 
 #![allow(unsafe_code)]
 
+use super::columns::LANES;
 use super::context::Context;
-use super::correlate::{Geometry, call};
+use super::correlate::Geometry;
 use super::long_sums::LongSums;
 use super::padded::Padding;
 use super::pool::Disjoint;
 use super::simd::{Isa, multiversion};
-use super::tile::{Panel, Reading, Start, Tile, kernels, packed_columns, panels, split, wide};
+use super::tile::{Panel, Reading, Start, Tile, call, kernels, packed_columns, panels, split, wide};
+use crate::ops::pool::chosen::Chosen;
 
 /// Values of packed dy that should stay in the first-level cache while rows of dw pass by (32 KiB).
 const NEAR: usize = 8192;
@@ -25,8 +27,19 @@ const NEAR: usize = 8192;
 const GROUP: usize = 256 * 1024;
 /// Most slices of a batch.
 const SLICES: usize = 16;
+/// Pixels that make a slice worth writing, reading and adding its sums.
+const LEAST: usize = 512;
 /// Most values in all the slices' sums (16 MiB).
 const SUMS: usize = 4 * 1024 * 1024;
+
+/// The gradient of a convolution's results.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Gradient<'a> {
+    /// dy
+    Plain(&'a [f32]),
+    /// dp behind a pooling, and codes of it.
+    Pooled(Chosen, [&'a [f32]; 2]),
+}
 
 /// How a gradient by weights is computed.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,7 +64,11 @@ pub(crate) struct WeightGradient {
     slices: usize,
     /// Tasks that share a slice, each with some of the panels.
     shares: usize,
+    /// Tasks that share the runs of taps of a share.
+    cuts: usize,
     positions: usize,
+    /// Of what dy is made, a group at a time.
+    pooling: Option<Chosen>,
 }
 
 impl WeightGradient {
@@ -66,8 +83,8 @@ impl WeightGradient {
         let [rows, columns] = geometry.output;
         let block = (NEAR / widest / columns.max(1)).max(1);
         let result = result(&geometry);
-        let slices = (SUMS / result.max(1)).clamp(1, SLICES).min(geometry.images.max(1));
-        let slices = 1 << slices.ilog2();
+        let most = (positions / LEAST).min(geometry.images).min(SUMS / result.max(1));
+        let slices = 1 << most.clamp(1, SLICES).ilog2();
         let shares = SLICES.div_ceil(slices).min(panels.len()).max(1);
         let padded = if direct { 0 } else { padding.len() };
         let share = if packs { packed_columns(&panels).div_ceil(shares) } else { 0 };
@@ -78,6 +95,7 @@ impl WeightGradient {
         let segments =
             (0..group).flat_map(|n| (0..rows).map(move |i| (n, i))).map(|(n, i)| segment(n, i)).collect();
         let (runs, run) = geometry.runs(pitch[1]);
+        let cuts = SLICES.div_ceil(slices * shares).min(runs.len()).max(1);
         WeightGradient {
             long: LongSums::new(&geometry, positions, isa),
             geometry,
@@ -92,8 +110,24 @@ impl WeightGradient {
             group,
             slices,
             shares,
+            cuts,
             positions,
+            pooling: None,
         }
+    }
+
+    /// Takes dy as dp and codes of a pooling. For whole images only.
+    pub(crate) fn unpool(&mut self, chosen: Chosen) {
+        let g = &self.geometry;
+        let pixels = g.output[0] * g.output[1];
+        debug_assert_eq!(pixels * g.target.column, chosen.plain());
+        // Every cut would make its own.
+        self.cuts = 1;
+        let packed: usize = (0..self.shares).map(|s| self.packed_width(s)).max().unwrap_or(0);
+        let per_image = if self.direct { 0 } else { self.padding.len() } + pixels * packed + chosen.plain();
+        self.group = self.group.min(GROUP / per_image).max(1);
+        self.segments.truncate(self.group * g.output[0]);
+        self.pooling = Some(chosen);
     }
 
     /// Values of workspace that [`WeightGradient::run`] takes: the slices' sums, unless there is only one.
@@ -108,12 +142,18 @@ impl WeightGradient {
         }
         let [rows, columns] = self.geometry.output;
         let widest = (0..self.shares).map(|s| self.packed_width(s)).max().unwrap_or(0);
-        self.padded() + self.group * rows * columns * widest
+        self.padded() + self.spread() + self.group * rows * columns * widest
     }
 
-    /// Computes dw.
-    pub(crate) fn run(&self, cx: &mut Context, [x, dy]: [&[f32]; 2], dw: &mut [f32], workspace: &mut [f32]) {
-        if let Some(long) = &self.long {
+    /// Computes dw from x and dy, or from x, dp and codes.
+    pub(crate) fn run(
+        &self,
+        cx: &mut Context,
+        (x, dy): (&[f32], Gradient),
+        dw: &mut [f32],
+        workspace: &mut [f32],
+    ) {
+        if let (Some(long), Gradient::Plain(dy)) = (&self.long, dy) {
             return long.run(cx, [x, dy], dw);
         }
         let result = self.result();
@@ -124,21 +164,37 @@ impl WeightGradient {
             return;
         }
         let g = &self.geometry;
-        assert!(dw.len() == result && dy.len() == self.positions * g.target.column);
+        match (dy, self.pooling) {
+            (Gradient::Plain(dy), None) => assert!(dy.len() == self.positions * g.target.column),
+            (Gradient::Pooled(_, [dp, codes]), Some(chosen)) => {
+                let pooled = g.images * chosen.pooled();
+                assert!(dp.len() == pooled && codes.len() == Chosen::codes(pooled));
+            }
+            _ => unreachable!("a plan knows how its gradient is given"),
+        }
+        assert!(dw.len() == result);
         assert!(x.len() >= self.positions_of_x() * g.depth);
         let isa = cx.isa;
         let sums =
             Disjoint::new(if self.slices > 1 { &mut workspace[..self.slices * result] } else { &mut *dw });
-        cx.run(self.slices * self.shares, &|task, scratch| {
-            let (slice, share) = (task.index / self.shares, task.index % self.shares);
+        cx.run(self.slices * self.shares * self.cuts, &|task, scratch| {
+            let (cut, task) = (task.index % self.cuts, task.index / self.cuts);
+            let (slice, share) = (task / self.shares, task % self.shares);
             let bound = |s: usize| s * g.images / self.slices;
-            let job = Job { plan: self, isa, x, dy, sums, base: slice * result };
+            let runs = [cut, cut + 1].map(|c| c * self.runs.len() / self.cuts);
+            let job = Job { plan: self, isa, x, dy, sums, base: slice * result, runs };
             job.slice([bound(slice), bound(slice + 1)], share, scratch);
         });
         if self.slices > 1 {
             let sums = &workspace[..self.slices * result];
             cx.pool.parts(dw, 8192, &|task, out| add_slices(isa, sums, result, task.index * 8192, out));
         }
+    }
+
+    /// Whether dy is made of whole images, all channels of which are read.
+    pub(crate) fn is_images(&self) -> bool {
+        let g = &self.geometry;
+        g.output[0] > 1 && g.target.offset == 0 && g.target.column == g.width
     }
 
     fn result(&self) -> usize {
@@ -153,6 +209,11 @@ impl WeightGradient {
 
     fn padded(&self) -> usize {
         if self.direct { 0 } else { self.group * self.padding.len() }
+    }
+
+    /// Values of a group of images of dy that are made of others.
+    fn spread(&self) -> usize {
+        self.pooling.map_or(0, |chosen| self.group * chosen.plain())
     }
 
     fn share(&self, share: usize) -> &[Panel] {
@@ -177,22 +238,25 @@ fn pitch(g: &Geometry, padding: &Padding, direct: bool) -> [usize; 2] {
     [rows * columns * g.depth, columns * g.depth]
 }
 
-/// One task: some panels of one slice of the batch.
+/// One task: some panels and runs of taps of one slice of the batch.
 struct Job<'a> {
     plan: &'a WeightGradient,
     isa: Isa,
     x: &'a [f32],
-    dy: &'a [f32],
+    dy: Gradient<'a>,
     sums: Disjoint<'a>,
     /// Where this slice's sum is.
     base: usize,
+    /// The runs of taps that it takes.
+    runs: [usize; 2],
 }
 
 impl Job<'_> {
     fn slice(&self, [first, last]: [usize; 2], share: usize, scratch: &mut [f32]) {
         let plan = self.plan;
         let g = &plan.geometry;
-        let (padded, packed) = scratch.split_at_mut(plan.padded());
+        let (padded, rest) = scratch.split_at_mut(plan.padded());
+        let (spread, packed) = rest.split_at_mut(plan.spread());
         let image = g.source[0] * g.source[1] * g.depth;
         let mut start = Start::Zero;
         for from in (first..last).step_by(plan.group) {
@@ -209,7 +273,14 @@ impl Job<'_> {
             };
             let pixels = g.output[0] * g.output[1];
             let count = (images * pixels).min(plan.positions - from * pixels);
-            let dy = &self.dy[from * pixels * g.target.column..][..count * g.target.column];
+            let dy = match self.dy {
+                Gradient::Plain(dy) => &dy[from * pixels * g.target.column..][..count * g.target.column],
+                Gradient::Pooled(chosen, parts) => {
+                    let dy = &mut spread[..images * chosen.plain()];
+                    chosen.spread(self.isa, parts, from, dy);
+                    dy
+                }
+            };
             let mut at = 0;
             for panel in plan.share(share).iter().filter(|_| plan.packs) {
                 pack(dy, g, panel, &mut packed[at..at + count * panel.width]);
@@ -265,10 +336,10 @@ impl Job<'_> {
                 start,
                 relu: false,
             };
-            for (number, run) in plan.runs.iter().enumerate() {
+            for (number, run) in (self.runs[0]..).zip(&plan.runs[self.runs[0]..self.runs[1]]) {
                 split(plan.rows, kernels.len(), |row, count| {
                     // SAFETY: `run` has seen that x, dy and dw are as long as the plan says, and segments lie within
-                    // one group of padded images. Tasks write different slices or panels.
+                    // one group of padded images. Tasks write different slices, panels or runs.
                     unsafe {
                         let c = self.base + (number * plan.rows + row) * g.width + panel.column;
                         let tile = Tile { a: tile.a.add(run + row), c: tile.c.add(c), ..tile };
@@ -293,26 +364,49 @@ fn pack(dy: &[f32], g: &Geometry, panel: &Panel, packed: &mut [f32]) {
 multiversion! {
     /// The sum of all slices, each `size` long, at `start..`, in pairs of pairs.
     pub(super) fn add_slices(sums: &[f32], size: usize, start: usize, out: &mut [f32]) {
-        let slices = sums.len() / size;
-        let slice = |s: usize| &sums[s * size + start..][..out.len()];
         // Slices are a power of two, at most `SLICES`.
-        let mut parts: [&[f32]; SLICES] = [&[]; SLICES];
-        for s in 0..slices {
-            parts[s] = slice(s);
+        match sums.len() / size {
+            1 => add::<1>(sums, size, start, out),
+            2 => add::<2>(sums, size, start, out),
+            4 => add::<4>(sums, size, start, out),
+            8 => add::<8>(sums, size, start, out),
+            _ => add::<SLICES>(sums, size, start, out),
         }
-        for i in 0..out.len() {
-            let mut values = [0f32; SLICES];
-            for s in 0..slices {
-                values[s] = parts[s][i];
-            }
-            let mut count = slices;
-            while count > 1 {
-                count /= 2;
-                for s in 0..count {
-                    values[s] = values[2 * s] + values[2 * s + 1];
+    }
+}
+
+/// As [`add_slices`], of so many slices.
+#[inline(always)]
+fn add<const N: usize>(sums: &[f32], size: usize, start: usize, out: &mut [f32]) {
+    debug_assert_eq!(sums.len(), N * size);
+    let slices: [&[f32]; N] = std::array::from_fn(|s| &sums[s * size + start..][..out.len()]);
+    let whole = out.len() - out.len() % LANES;
+    for at in (0..whole).step_by(LANES) {
+        let mut values = [[0f32; LANES]; N];
+        for s in 0..N {
+            values[s] = *slices[s][at..].first_chunk().expect("whole lanes are left");
+        }
+        let mut count = N;
+        // As often as a power of two is halved, up to that of `SLICES`.
+        for _ in 0..SLICES.ilog2() {
+            count /= 2;
+            for s in 0..count {
+                for i in 0..LANES {
+                    values[s][i] = values[2 * s][i] + values[2 * s + 1][i];
                 }
             }
-            out[i] = values[0];
         }
+        *out[at..].first_chunk_mut().expect("whole lanes are left") = values[0];
+    }
+    for at in whole..out.len() {
+        let mut values: [f32; N] = std::array::from_fn(|s| slices[s][at]);
+        let mut count = N;
+        while count > 1 {
+            count /= 2;
+            for s in 0..count {
+                values[s] = values[2 * s] + values[2 * s + 1];
+            }
+        }
+        out[at] = values[0];
     }
 }

@@ -135,24 +135,30 @@ pub(super) fn whole_row(channels: usize, row: usize) -> Panel {
     Panel { column: 0, columns: channels, vectors: 0, width: row, packed: 0 }
 }
 
-/// w: `[T, T, Q, R]` -> `[T, T, R, Q]`, with the taps in reverse order if so.
+/// w: `[T, T, Q, R]` -> `[T, T, R, Q]`, with the taps in reverse order if so. Q and R are multiples of four.
 pub(super) fn turn(cx: &Context, w: &[f32], [rows, columns]: [usize; 2], reversed: bool, turned: &mut [f32]) {
-    const SQUARE: usize = 16;
+    const BAND: usize = 16;
+    const SIDE: usize = 4;
+    assert!(rows.is_multiple_of(SIDE) && columns.is_multiple_of(SIDE));
     let tap = rows * columns;
     let taps = w.len() / tap;
-    let bands = rows.div_ceil(SQUARE);
+    let bands = rows.div_ceil(BAND);
     let turned = Disjoint::new(turned);
     cx.pool.run(taps * bands, &|task| {
-        let (to, band) = (task.index / bands, chunk(rows, SQUARE, task.index % bands));
+        let (to, band) = (task.index / bands, chunk(rows, BAND, task.index % bands));
         let from = if reversed { taps - 1 - to } else { to };
         let from = &w[from * tap..(from + 1) * tap];
         // SAFETY: each task has rows of its own.
         let out = unsafe { turned.range(to * tap + band.start * columns, band.len() * columns) };
-        for first in (0..columns).step_by(SQUARE) {
-            let last = columns.min(first + SQUARE);
-            for (r, out) in band.clone().zip(out.chunks_exact_mut(columns)) {
-                for (q, out) in (first..last).zip(&mut out[first..last]) {
-                    *out = from[q * rows + r];
+        // Squares, whose values the compiler exchanges in registers.
+        for q in (0..columns).step_by(SIDE) {
+            let line = |i: usize| from[(q + i) * rows..][band.clone()].as_chunks::<SIDE>().0;
+            let lines = line(0).iter().zip(line(1)).zip(line(2)).zip(line(3));
+            for (out, (((a, b), c), d)) in out.chunks_exact_mut(SIDE * columns).zip(lines) {
+                for j in 0..SIDE {
+                    let square: &mut [f32; SIDE] =
+                        out[j * columns + q..].first_chunk_mut().expect("squares are whole");
+                    *square = [a[j], b[j], c[j], d[j]];
                 }
             }
         }

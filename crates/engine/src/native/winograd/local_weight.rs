@@ -19,7 +19,7 @@ use crate::native::weight_gradient::add_slices;
 /// Most slices of a batch, a power of two.
 const SLICES: usize = 8;
 /// Tiles that make a slice worth its sums.
-const TILES: usize = 64;
+const TILES: usize = 128;
 /// Values of sums that a task adds up.
 const PART: usize = 8192;
 

@@ -1,12 +1,11 @@
 //! Convolutions of 3x3 windows at stride 1 by F(4x4, 3x3): 36 products for a tile of 16 results where the direct formula
 //! takes 144 (Winograd, 1980; Lavin and Gray, 2016). Tiles of 3 results at the end of a row or column take 5 points of the 6
-//! there, with the same transformed filters. Gradients of 5x5 windows by F(2x2, 5x5): 36 products for 4 results instead of
-//! 100 (their forward pass is faster as direct sums).
+//! there, with the same transformed filters. 5x5 windows by F(2x2, 5x5): 36 products for 4 results instead of 100.
 //!
 //! Tiles go through in waves that the caches hold: a wave's input is transformed to 36 points, each point is a matrix
 //! product with the transformed filters (or, for the gradient by weights, with the transformed output gradient, summed
 //! over waves), and the products are transformed back. Between those, all threads meet (`convolution`, `weight`). Of 5x5
-//! windows, a thread does all of that alone for tiles that its own cache holds (`adjoint`, `local_weight`). Both cut tiles by
+//! windows, a thread does all of that alone for tiles that its own cache holds (`local`, `adjoint`, `local_weight`). Both cut tiles by
 //! shapes alone, so bits do not depend on threads.
 //!
 //! Rounding: the transforms' constants reach 8, so errors are some ten times those of the direct sums; tests state them.
@@ -14,6 +13,7 @@
 mod adjoint;
 mod convolution;
 mod filters;
+mod local;
 mod local_weight;
 mod products;
 mod tiles;
@@ -27,8 +27,10 @@ use super::context::Context;
 use super::correlate::{Epilogue, Geometry};
 use super::memory::LINE;
 use super::simd::Isa;
+use crate::ops::pool::chosen::Chosen;
 use adjoint::Adjoint;
 use convolution::Waved;
+use local::Local;
 use local_weight::LocalGradWeight;
 use tiles::{Grid, Wave};
 use transform::POINTS;
@@ -51,15 +53,17 @@ pub(crate) enum Pass {
     ByWeights,
 }
 
-/// Whether this algorithm is taken: a rule on shapes alone. It needs 3x3 windows, or for gradients 5x5 ones, at stride 1; whole
+/// Whether this algorithm is taken: a rule on shapes alone. It needs windows of 3x3 or 5x5 at stride 1; whole
 /// vectors of four channels; channels enough to make products outweigh transforms; and pixels enough to make them outweigh the
 /// transform of the filters.
 pub(crate) fn wins(g: &Geometry, pass: Pass) -> bool {
     let pixels = g.images * g.output[0] * g.output[1];
     let [channels, filters] = [g.channels[1], g.width];
+    let near = channels * filters <= NEAR;
     let [least, least_pixels] = match (g.taps, pass) {
         ([3, 3], _) => [LEAST_CHANNELS, LEAST_PIXELS],
-        ([5, 5], Pass::ByInput) => [LEAST_WIDE, LEAST_PIXELS],
+        ([5, 5], Pass::Forward | Pass::ByInput) if near => [LEAST_WIDE, LEAST_NEAR_PIXELS],
+        ([5, 5], Pass::Forward | Pass::ByInput) => [LEAST_WIDE, LEAST_PIXELS],
         ([5, 5], Pass::ByWeights) => [LEAST_WIDE, LEAST_WIDE_PIXELS],
         _ => return false,
     };
@@ -79,31 +83,46 @@ const LEAST_CHANNELS: usize = 48;
 const LEAST_WIDE: usize = 16;
 /// See [`wins`].
 const LEAST_PIXELS: usize = 1024;
+/// See [`wins`]: of windows of 5x5 whose filters the first-level cache holds, of one point.
+const LEAST_NEAR_PIXELS: usize = 64;
 /// See [`wins`]: of gradients by weights of windows of 5x5.
-const LEAST_WIDE_PIXELS: usize = 16_384;
+const LEAST_WIDE_PIXELS: usize = 2_048;
 
 /// A convolution, or a gradient by the input, in the way that fits its shapes.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Fast {
     Waved(Waved),
+    Local(Local),
     Adjoint(Adjoint),
 }
 
 impl Fast {
     /// Plans a correlation of this geometry. If `turned` it is a gradient by the input: the filters are those of the
-    /// convolution, `[T, T, K, C]` for results of K channels, and taken in reverse order. Windows of 5x5 must be so.
+    /// convolution, `[T, T, K, C]` for results of K channels, and taken in reverse order.
     pub(crate) fn new(geometry: Geometry, turned: bool, isa: Isa) -> Fast {
         if geometry.taps == [3, 3] {
             return Fast::Waved(Waved::new(geometry, turned, isa));
         }
-        assert!(turned, "windows of 5x5 have gradients only");
-        Fast::Adjoint(Adjoint::new(geometry, isa))
+        if turned {
+            return Fast::Adjoint(Adjoint::new(geometry, isa));
+        }
+        Fast::Local(Local::new(geometry, isa))
+    }
+
+    /// Makes p and codes of a pooling of ReLU of y the results, and not y, if it can.
+    pub(crate) fn pool(&mut self, chosen: Chosen) -> bool {
+        match self {
+            Fast::Local(plan) => plan.pool(chosen),
+            Fast::Waved(_) | Fast::Adjoint(_) => return false,
+        }
+        true
     }
 
     /// Values of workspace that [`Fast::run`] takes.
     pub(crate) fn workspace(&self) -> usize {
         match self {
             Fast::Waved(plan) => plan.workspace(),
+            Fast::Local(plan) => plan.workspace(),
             Fast::Adjoint(plan) => plan.workspace(),
         }
     }
@@ -112,6 +131,7 @@ impl Fast {
     pub(crate) fn scratch(&self) -> usize {
         match self {
             Fast::Waved(_) => 0,
+            Fast::Local(plan) => plan.scratch(),
             Fast::Adjoint(plan) => plan.scratch(),
         }
     }
@@ -128,6 +148,7 @@ impl Fast {
     ) {
         match self {
             Fast::Waved(plan) => plan.run(cx, operands, epilogue, y, workspace),
+            Fast::Local(plan) => plan.run(cx, operands, epilogue, y, workspace),
             Fast::Adjoint(plan) => plan.run(cx, operands, y, workspace),
         }
     }

@@ -183,6 +183,21 @@ pub(super) struct Gather<'a> {
     pub(super) relu: bool,
 }
 
+/// From points to pixels: pairs of rows and columns of results.
+pub(super) struct GatherPairs<'a> {
+    pub(super) wave: Wave,
+    pub(super) points: &'a [f32],
+    /// Points, and the rows of tiles, are this far apart.
+    pub(super) stride: usize,
+    pub(super) row: usize,
+    /// Planes `[I, J, K]` after each other, from plane `first` on.
+    pub(super) planes: Disjoint<'a>,
+    pub(super) first: usize,
+    pub(super) depth: usize,
+    pub(super) bias: &'a [f32],
+    pub(super) relu: bool,
+}
+
 /// From points to pixels that tiles share: the gradient by the input, each tile's added.
 pub(super) struct Scatter<'a> {
     pub(super) wave: Wave,
@@ -235,6 +250,7 @@ kernel!(spread_input, input_body, job: &Spread, tiles: Range<usize>);
 kernel!(spread_gradient, gradient_body, job: &Spread, tiles: Range<usize>);
 kernel!(gather, gather_body, job: &Gather, tiles: Range<usize>);
 kernel!(scatter, scatter_body, job: &Scatter, tiles: Range<usize>);
+kernel!(gather_pairs, gather_pairs_body, job: &GatherPairs, tiles: Range<usize>);
 kernel!(spread_pairs, pair_gradient_body, job: &Spread, tiles: Range<usize>);
 
 pub(super) use kernel;
@@ -431,6 +447,50 @@ unsafe fn gather_vector<S: Simd>(
             [true, false] => vector!([ShortOutput, SHORT, STEP - 1], [Output, SIDE, STEP]),
             [true, true] => vector!([ShortOutput, SHORT, STEP - 1], [ShortOutput, SHORT, STEP - 1]),
         }
+    }
+}
+
+/// # Safety
+/// The points hold this wave's tiles, and no other task writes the same planes.
+#[inline(always)]
+unsafe fn gather_pairs_body<S: Simd>(job: &GatherPairs, tiles: Range<usize>) {
+    let [height, width] = job.wave.grid.output;
+    for tile in tiles {
+        let (n, at, _) = job.wave.find(tile);
+        let first = (n - job.first) * height * width;
+        // SAFETY: plane n is one of the task's.
+        let plane = unsafe { job.planes.range(first * job.depth, height * width * job.depth) }.as_mut_ptr();
+        let from = tile * job.row;
+        each_vector::<S>(
+            job.depth,
+            // SAFETY: handed on to the caller.
+            |k| unsafe { gather_pair::<S>(job, [from + k, k], at, plane) },
+            // SAFETY: as above.
+            |k| unsafe { gather_pair::<Portable>(job, [from + k, k], at, plane) },
+        );
+    }
+}
+
+/// # Safety
+/// As for [`gather_pairs_body`].
+#[inline(always)]
+unsafe fn gather_pair<S: Simd>(job: &GatherPairs, [from, k]: [usize; 2], at: [usize; 2], plane: *mut f32) {
+    let [height, width] = job.wave.grid.output;
+    // SAFETY: handed on to the caller; pixels inside the plane have all channels, and so has the bias.
+    unsafe {
+        let points = job.points.as_ptr().add(from);
+        let bias = S::load(job.bias.as_ptr().add(k));
+        square::<S, transform::PairOutput, SIDE, 2>(
+            |i, j| S::load(points.add((i * SIDE + j) * job.stride)),
+            |i, j, v| {
+                let v = S::add(v, bias);
+                let v = if job.relu { S::relu(v) } else { v };
+                let [h, w] = [at[0] + i, at[1] + j];
+                if h < height && w < width {
+                    S::store(plane.add((h * width + w) * job.depth + k), v);
+                }
+            },
+        );
     }
 }
 

@@ -233,6 +233,19 @@ impl Line<SIDE, 3> for FilterGradient {
     }
 }
 
+/// A^T of a pair of results, as filters of five taps leave.
+pub(super) struct PairOutput;
+
+impl Line<SIDE, 2> for PairOutput {
+    #[inline(always)]
+    fn line<S: Simd>(m: [S::V; SIDE]) -> [S::V; 2] {
+        let [a, b, c, d, e, f] = m;
+        let (p, q) = (sum::<S>(b, c), minus::<S>(b, c));
+        let (r, s) = (sum::<S>(d, e), minus::<S>(d, e));
+        [sum::<S>(sum::<S>(a, p), r), times::<S>(2.0, s, sum::<S>(q, f))]
+    }
+}
+
 /// A of a pair of results.
 pub(super) struct PairOutputGradient;
 
@@ -359,19 +372,6 @@ mod tests {
         for (k, dg) in FilterGradient::line::<Portable>(products).iter().enumerate() {
             let expected: f32 = (0..3).map(|i| x[i + k] * dy[i]).sum();
             assert!((dg[0] - expected).abs() < 1e-5, "{k}: {dg:?}, {expected}");
-        }
-    }
-
-    /// A^T of a pair of results, as filters of five taps leave.
-    struct PairOutput;
-
-    impl Line<SIDE, 2> for PairOutput {
-        #[inline(always)]
-        fn line<S: Simd>(m: [S::V; SIDE]) -> [S::V; 2] {
-            let [a, b, c, d, e, f] = m;
-            let (p, q) = (sum::<S>(b, c), minus::<S>(b, c));
-            let (r, s) = (sum::<S>(d, e), minus::<S>(d, e));
-            [sum::<S>(sum::<S>(a, p), r), times::<S>(2.0, s, sum::<S>(q, f))]
         }
     }
 

@@ -1,9 +1,10 @@
 //! Convolutions as correlations that need no im2col copy; groups of channels one after the other.
 
 use crate::native::{
-    Choice, Context, Correlation, Epilogue, Fast, FastGradWeight, Geometry, Pass, Strides, WeightGradient,
-    WeightRows, wins,
+    Choice, Context, Correlation, Epilogue, Fast, FastGradWeight, Geometry, Gradient, Pass, Strides,
+    WeightGradient, WeightRows, wins,
 };
+use crate::ops::pool::chosen::Chosen;
 use crate::{Convolution, Window};
 use sooner_base::Shape;
 
@@ -62,6 +63,8 @@ pub(crate) struct Forward {
     parts: Vec<Correlation>,
     /// Filters of each group.
     width: usize,
+    /// Values of y that are made in the workspace and then pooled.
+    pooling: Option<(Chosen, usize)>,
 }
 
 impl Forward {
@@ -71,7 +74,8 @@ impl Forward {
         let mut all = groups(conv, [x[3], w[3]]);
         let whole = all.next().map(|group| geometry(&conv.window, x, w[3], group));
         if let Some(whole) = whole.filter(|g| conv.groups == 1 && !choice.exact && wins(g, Pass::Forward)) {
-            return Forward { fast: Some(Fast::new(whole, false, choice.isa)), parts: vec![], width };
+            let fast = Some(Fast::new(whole, false, choice.isa));
+            return Forward { fast, parts: vec![], width, pooling: None };
         }
         let part = |group: Group| {
             let weights = WeightRows { start: group.k, count: w[0] * w[1] * w[2], row: w[3], column: 1 };
@@ -82,12 +86,25 @@ impl Forward {
             Correlation::new(geometry, vec![weights], positions, choice.isa)
         };
         let parts = groups(conv, [x[3], w[3]]).map(part).collect();
-        Forward { fast: None, parts, width }
+        Forward { fast: None, parts, width, pooling: None }
+    }
+
+    /// The same, whose results are p and codes of a pooling of ReLU of y, where y has so many values, and not y.
+    pub(crate) fn pooling(mut self, chosen: Chosen, values: usize) -> Forward {
+        if self.fast.as_mut().is_some_and(|fast| fast.pool(chosen)) {
+            return self;
+        }
+        match &mut self.parts[..] {
+            [only] if only.is_images() => only.pool(chosen),
+            _ => self.pooling = Some((chosen, values)),
+        }
+        self
     }
 
     /// Values of workspace that [`Forward::run`] takes.
     pub(crate) fn workspace(&self) -> usize {
-        self.fast.as_ref().map_or(most(&self.parts, Correlation::workspace), Fast::workspace)
+        let own = self.pooling.map_or(0, |(_, values)| values);
+        own + self.fast.as_ref().map_or(most(&self.parts, Correlation::workspace), Fast::workspace)
     }
 
     /// Values of scratch that each thread needs.
@@ -95,8 +112,24 @@ impl Forward {
         self.fast.as_ref().map_or(most(&self.parts, Correlation::scratch), Fast::scratch)
     }
 
-    /// Computes y.
+    /// Computes y, or p and codes.
     pub(crate) fn run(
+        &self,
+        cx: &mut Context,
+        operands: [&[f32]; 2],
+        epilogue: Epilogue,
+        out: &mut [f32],
+        workspace: &mut [f32],
+    ) {
+        let Some((chosen, values)) = self.pooling else {
+            return self.plain(cx, operands, epilogue, out, workspace);
+        };
+        let (y, workspace) = workspace.split_at_mut(values);
+        self.plain(cx, operands, Epilogue { relu: false, ..epilogue }, y, workspace);
+        chosen.pool_all(cx, y, out);
+    }
+
+    fn plain(
         &self,
         cx: &mut Context,
         operands: [&[f32]; 2],
@@ -123,6 +156,8 @@ pub(crate) struct GradWeight {
     /// Rows of dw (its taps and input channels), and filters of each group.
     rows: usize,
     width: usize,
+    /// Values of dy that are made in the workspace.
+    pooling: Option<usize>,
 }
 
 impl GradWeight {
@@ -134,7 +169,7 @@ impl GradWeight {
         let whole = groups(conv, [x[3], dy[3]]).next().map(|group| geometry(&conv.window, x, dy[3], group));
         if let Some(whole) = whole.filter(|g| conv.groups == 1 && !choice.exact && wins(g, Pass::ByWeights)) {
             let fast = Some(FastGradWeight::new(whole, choice.isa));
-            return GradWeight { fast, parts: vec![], rows, width };
+            return GradWeight { fast, parts: vec![], rows, width, pooling: None };
         }
         let part = |group: Group| {
             let geometry = if is_product(conv) {
@@ -144,16 +179,27 @@ impl GradWeight {
             };
             WeightGradient::new(geometry, positions, choice.isa)
         };
-        GradWeight { fast: None, parts: groups(conv, [x[3], dy[3]]).map(part).collect(), rows, width }
+        let parts = groups(conv, [x[3], dy[3]]).map(part).collect();
+        GradWeight { fast: None, parts, rows, width, pooling: None }
+    }
+
+    /// The same, for a dy of so many values that is given as dp and codes of a pooling.
+    pub(crate) fn pooling(mut self, chosen: Chosen, values: usize) -> GradWeight {
+        match &mut self.parts[..] {
+            [only] if only.is_images() => only.unpool(chosen),
+            _ => self.pooling = Some(values),
+        }
+        self
     }
 
     /// Values of workspace that [`GradWeight::run`] takes: a part's, and the result of a part if there are several.
     pub(crate) fn workspace(&self) -> usize {
+        let spread = self.pooling.unwrap_or(0);
         if let Some(fast) = &self.fast {
-            return fast.workspace();
+            return spread + fast.workspace();
         }
         let own = if self.parts.len() > 1 { self.rows * self.width } else { 0 };
-        own + self.parts.iter().map(WeightGradient::workspace).max().unwrap_or(0)
+        spread + own + self.parts.iter().map(WeightGradient::workspace).max().unwrap_or(0)
     }
 
     /// Values of scratch that each thread needs.
@@ -163,17 +209,31 @@ impl GradWeight {
     }
 
     /// Computes dw.
-    pub(crate) fn run(&self, cx: &mut Context, operands: [&[f32]; 2], dw: &mut [f32], workspace: &mut [f32]) {
-        if let Some(fast) = &self.fast {
-            return fast.run(cx, operands, dw, workspace);
+    pub(crate) fn run(
+        &self,
+        cx: &mut Context,
+        (x, dy): (&[f32], Gradient),
+        dw: &mut [f32],
+        workspace: &mut [f32],
+    ) {
+        let (spread, workspace) = workspace.split_at_mut(self.pooling.unwrap_or(0));
+        let dy = match (dy, self.pooling) {
+            (Gradient::Pooled(chosen, parts), Some(_)) => {
+                chosen.spread_all(cx, parts, spread);
+                Gradient::Plain(spread)
+            }
+            (dy, _) => dy,
+        };
+        if let (Some(fast), Gradient::Plain(dy)) = (&self.fast, dy) {
+            return fast.run(cx, [x, dy], dw, workspace);
         }
         if let [only] = &self.parts[..] {
-            return only.run(cx, operands, dw, workspace);
+            return only.run(cx, (x, dy), dw, workspace);
         }
         let (own, workspace) = workspace.split_at_mut(self.rows * self.width);
         let filters = self.width * self.parts.len();
         for (g, part) in self.parts.iter().enumerate() {
-            part.run(cx, operands, own, workspace);
+            part.run(cx, (x, dy), own, workspace);
             if own.is_empty() {
                 continue;
             }

@@ -3,7 +3,7 @@
 use super::naive;
 use crate::Transposed;
 use crate::native::{
-    Context, Correlation, Epilogue, Isa, PART, WeightGradient, multiversion, total, total_workspace,
+    Context, Correlation, Epilogue, Gradient, Isa, PART, WeightGradient, multiversion, total, total_workspace,
 };
 use crate::ops::linear;
 use sooner_base::Shape;
@@ -65,7 +65,10 @@ impl Products {
             let operands = [&a[n * left..(n + 1) * left], &b[n * right..(n + 1) * right]];
             match &self.one {
                 One::Rows(plan) => plan.run(cx, operands, Epilogue::default(), y, workspace),
-                One::Sums(plan) => plan.run(cx, operands, y, workspace),
+                One::Sums(plan) => {
+                    let [x, dy] = operands;
+                    plan.run(cx, (x, Gradient::Plain(dy)), y, workspace);
+                }
             }
         }
     }

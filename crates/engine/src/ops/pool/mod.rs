@@ -7,5 +7,6 @@
 //!   divided by that number to each of them
 //! - global average: `y[n, c] = mean over h, w of x[n, h, w, c]`; its gradient is `dy[n, c] / (H W)` everywhere
 
+pub(crate) mod chosen;
 pub(crate) mod naive;
 pub(crate) mod native;
