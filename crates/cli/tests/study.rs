@@ -88,6 +88,30 @@ fn a_plain_script_is_studied_and_reported() {
 }
 
 #[test]
+fn a_study_is_given_more_points_and_another_budget() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let dir = path(folder.path(), "s");
+    let file = define(folder.path(), 2, "echo \"{{\\\"updates\\\": {x}, \\\"val.error\\\": 0.{n}5}}\"");
+    let text = std::fs::read_to_string(&file).expect("the file").replace("val.error<0.5", "val.error<0.2");
+    std::fs::write(&file, &text).expect("a file");
+    assert_eq!(study(&["new", &file, "--out", &dir]).0, Some(0));
+    assert_eq!(study(&["run", &dir]).1["ran"].as_u64(), Some(4));
+    let states = |status: &Value| -> Vec<[Option<u64>; 2]> {
+        let points = status["points"].as_array().expect("points");
+        points.iter().map(|p| ["complete", "censored"].map(|key| p[key].as_u64())).collect()
+    };
+    assert_eq!(states(&study(&["status", &dir]).1), [[Some(2), Some(0)], [Some(0), Some(2)]]);
+
+    let more = text.replace("n = [1, 2]", "n = [1, 2, 3]") + "[budget]\nupdates = 50\n";
+    std::fs::write(&file, more).expect("a file");
+    let (code, made) = study(&["new", &file, "--out", &dir, "--extend"]);
+    assert_eq!((code, made["points"].as_u64()), (Some(0), Some(3)), "{made}");
+    let cut = made["cut_by_another_budget"].as_array().expect("a list");
+    assert!(cut.len() == 1 && cut[0].as_str().is_some_and(|label| label.contains('2')), "{made}");
+    assert_eq!(study(&["run", &dir]).1["ran"].as_u64(), Some(2), "the new point's trials alone");
+}
+
+#[test]
 fn commands_that_fail_are_kept_and_counted() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let dir = path(folder.path(), "s");

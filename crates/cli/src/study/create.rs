@@ -23,12 +23,12 @@ pub(crate) fn run(args: &NewArgs) -> anyhow::Result<ExitCode> {
     };
     let cost = cost(&plan)?;
     let path = args.out.clone().unwrap_or_else(|| Path::new("studies").join(&plan.name));
-    let folder = if args.extend {
+    let (folder, short) = if args.extend {
         let mut folder = Folder::open(&path)?;
-        folder.redefine(plan)?;
-        folder
+        let short = folder.redefine(plan)?;
+        (folder, short)
     } else {
-        Folder::create(&path, plan)?
+        (Folder::create(&path, plan)?, Vec::new())
     };
     let trials = folder.points.len() as u64 * folder.plan.trials;
     if args.json {
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &NewArgs) -> anyhow::Result<ExitCode> {
         println!(
             "{}",
             json!({ "study": path.display().to_string(), "points": folder.points.len(), "trials": trials,
-                "most_core_hours": hours, "costs": points })
+                "most_core_hours": hours, "costs": points, "cut_by_another_budget": short })
         );
         return Ok(ExitCode::SUCCESS);
     }
@@ -49,6 +49,12 @@ pub(crate) fn run(args: &NewArgs) -> anyhow::Result<ExitCode> {
     );
     if let Some(cost) = cost {
         tell(&cost);
+    }
+    for label in short {
+        println!(
+            "at {label} trials that did not reach the target ended by the budget of before and stay as they are; \
+             another study (--out DIR) would run them by this one"
+        );
     }
     println!("run it with: sooner study run {}", path.display());
     Ok(ExitCode::SUCCESS)

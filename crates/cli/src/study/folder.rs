@@ -55,11 +55,14 @@ impl Folder {
     }
 
     /// Gives the study another definition; points told by their axes keep their trials and, if it was widened, their space.
-    pub(crate) fn redefine(&mut self, plan: StudyPlan) -> anyhow::Result<()> {
+    /// Returns the points at which trials ended by another budget than now: those are not run again.
+    pub(crate) fn redefine(&mut self, plan: StudyPlan) -> anyhow::Result<Vec<String>> {
         let before = StudyPlan::points(&self.plan)?;
         let new = plan.points()?;
         let mut points = place_points(new, &self.points);
-        for (_, point) in &mut points {
+        let trials = self.trials()?;
+        let mut short = Vec::new();
+        for (id, point) in &mut points {
             // A space that only widening changed stays wide.
             let stored = self.points.iter().find(|(_, p)| p.is(point));
             let written = before.iter().find(|p| p.is(point));
@@ -68,9 +71,14 @@ impl Folder {
             {
                 point.tune = stored.tune.clone();
             }
+            let cut = trials.iter().any(|t| t.point == *id && t.state == TrialState::Censored);
+            if cut && stored.is_some_and(|(_, stored)| stored.budget != point.budget) {
+                short.push(point.label());
+            }
         }
         (self.plan, self.points) = (plan, points);
-        self.save()
+        self.save()?;
+        Ok(short)
     }
 
     /// Writes the definition and the points as they are now.
