@@ -8,7 +8,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
-/// The system's allocator, with buffers of 4 MiB and more on large pages where the system has them (Linux with
+/// The system's allocator, with buffers of 2 MiB and more on large pages where the system has them (Linux with
 /// transparent huge pages on request or always). A binary or benchmark asks for it:
 ///
 /// ```
@@ -22,11 +22,17 @@ pub struct LargePages;
 pub(crate) const PAGE: usize = 2 << 20;
 
 /// Smaller buffers would mostly be the rest of a page.
-const LEAST: usize = 2 * PAGE;
+const LEAST: usize = PAGE;
+
+/// The bytes that are asked for: more, if what is left of the last large page is less than half of it.
+fn whole(size: usize) -> usize {
+    let rest = size % PAGE;
+    if size >= LEAST && rest > PAGE / 2 { size.saturating_add(PAGE - rest) } else { size }
+}
 
 /// The layout that the system is asked for, and whether it is large.
 fn asked(layout: Layout) -> (Layout, bool) {
-    let aligned = Layout::from_size_align(layout.size(), layout.align().max(PAGE));
+    let aligned = Layout::from_size_align(whole(layout.size()), layout.align().max(PAGE));
     match aligned {
         Ok(aligned) if layout.size() >= LEAST => (aligned, true),
         _ => (layout, false),
@@ -53,7 +59,7 @@ pub(crate) fn advise(start: *mut u8, size: usize) {
 pub(crate) fn advise(_: *mut u8, _: usize) {}
 
 // SAFETY: all memory is the system's allocator's. A buffer is allocated and freed with the layout that `asked` makes of
-// the caller's, which is a function of it alone, has its size, and is aligned at least as it is.
+// the caller's, which is a function of it alone, has at least its size, and is aligned at least as it is.
 unsafe impl GlobalAlloc for LargePages {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let (layout, large) = asked(layout);
@@ -111,7 +117,8 @@ mod tests {
     /// Grows and shrinks a buffer over the border between small and large, checking what it holds.
     #[test]
     fn buffers_keep_what_they_hold() {
-        let sizes = [1, 1000, LEAST - 1, LEAST, LEAST + 1, 5 * PAGE + 77, LEAST, 4096, 3 * LEAST, 8];
+        let sizes =
+            [1, 1000, LEAST - 1, LEAST, LEAST + 1, 2 * PAGE - 5, 5 * PAGE + 77, LEAST, 4096, 3 * LEAST, 8];
         let layout = |size: usize| Layout::from_size_align(size, 8).unwrap();
         let mut held = 0;
         // SAFETY: a size above 0.
