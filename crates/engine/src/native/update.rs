@@ -168,6 +168,17 @@ impl Rule {
     }
 }
 
+/// What an optimiser keeps below this size becomes 0. Where a gradient stays at 0 (behind a ReLU that never opens, for
+/// pixels that are always black) a velocity shrinks to numbers that are too small to be normal and stays there; a
+/// processor takes a hundred times as long for those, and no variable can tell them from 0.
+const LEAST: f32 = 1e-30;
+
+#[inline(always)]
+fn normal(value: f32) -> f32 {
+    // NaN is kept.
+    if value.abs() < LEAST { 0.0 } else { value }
+}
+
 multiversion! {
     fn plain(rule: Rule, grad: &[f32], param: &mut [f32]) {
         for (theta, grad) in param.iter_mut().zip(grad) {
@@ -178,7 +189,7 @@ multiversion! {
     fn with_velocity(rule: Rule, grad: &[f32], param: &mut [f32], velocity: &mut [f32]) {
         for ((theta, v), grad) in param.iter_mut().zip(velocity).zip(grad) {
             let g = rule.scale * grad + rule.decay * *theta;
-            *v = rule.momentum * *v + g;
+            *v = normal(rule.momentum * *v + g);
             let d = if rule.nesterov { g + rule.momentum * *v } else { *v };
             *theta = rule.keep * *theta - rule.rate * d;
         }
@@ -189,7 +200,7 @@ multiversion! {
         let [kept, correction] = rule.second;
         for (((theta, m), s), grad) in param.iter_mut().zip(first).zip(second).zip(grad) {
             let g = rule.scale * grad + rule.decay * *theta;
-            *m = rule.momentum * *m + (1.0 - rule.momentum) * g;
+            *m = normal(rule.momentum * *m + (1.0 - rule.momentum) * g);
             *s = kept * *s + (1.0 - kept) * g * g;
             *theta = rule.keep * *theta - rule.rate * (*m / ((*s * correction).sqrt() + rule.eps));
         }
@@ -198,6 +209,45 @@ multiversion! {
     fn mix(decay: f32, theta: &[f32], mean: &mut [f32]) {
         for (mean, theta) in mean.iter_mut().zip(theta) {
             *mean = decay * *mean + (1.0 - decay) * theta;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::native::Kernels;
+
+    #[test]
+    fn velocities_end_at_zero_and_nan_stays() {
+        for kernels in Kernels::available() {
+            let isa = kernels.resolve().expect("it is available");
+            let rule = Rule {
+                keep: 1.0,
+                rate: 0.1,
+                scale: 1.0,
+                decay: 0.0,
+                momentum: 0.9,
+                second: [0.999, 1.0],
+                eps: 1e-8,
+                nesterov: true,
+            };
+            let count = 19;
+            let (mut param, mut velocity) = (vec![1f32; count], vec![1e-3; count]);
+            let (mut first, mut second) = (vec![1e-3; count], vec![1e-6; count]);
+            (velocity[3], first[3]) = (f32::NAN, f32::NAN);
+            let at_rest = vec![0f32; count];
+            for _ in 0..1000 {
+                with_velocity(isa, rule, &at_rest, &mut param, &mut velocity);
+                with_moments(isa, rule, &at_rest, &mut vec![0f32; count], [&mut first, &mut second]);
+                let small = |v: &&f32| **v != 0.0 && v.abs() < LEAST;
+                assert_eq!(velocity.iter().chain(&first).find(small), None, "{kernels:?}");
+            }
+            let zero = |(i, v): (usize, &f32)| if i == 3 { v.is_nan() } else { *v == 0.0 };
+            assert!(
+                velocity.iter().enumerate().all(zero) && first.iter().enumerate().all(zero),
+                "{kernels:?}"
+            );
         }
     }
 }
