@@ -102,6 +102,13 @@ fn a_study_is_given_more_points_and_another_budget() {
     };
     assert_eq!(states(&study(&["status", &dir]).1), [[Some(2), Some(0)], [Some(0), Some(2)]]);
 
+    let (code, twice) = study(&["new", &file, "--out", &dir]);
+    assert_eq!(code, Some(1));
+    assert!(twice["error"]["hint"].as_str().is_some_and(|hint| hint.contains("--extend")), "{twice}");
+    let page = path(folder.path(), "page.html");
+    let (code, other) = study(&["report", &dir, "--out", &page, "--target", "val.foo<1"]);
+    assert_eq!((code, other["error"]["expected"].as_str()), (Some(2), Some("one of val.error")), "{other}");
+
     let more = text.replace("n = [1, 2]", "n = [1, 2, 3]") + "[budget]\nupdates = 50\n";
     std::fs::write(&file, more).expect("a file");
     let (code, made) = study(&["new", &file, "--out", &dir, "--extend"]);
@@ -109,6 +116,32 @@ fn a_study_is_given_more_points_and_another_budget() {
     let cut = made["cut_by_another_budget"].as_array().expect("a list");
     assert!(cut.len() == 1 && cut[0].as_str().is_some_and(|label| label.contains('2')), "{made}");
     assert_eq!(study(&["run", &dir]).1["ran"].as_u64(), Some(2), "the new point's trials alone");
+}
+
+#[test]
+fn what_a_killed_new_left_is_no_study_and_in_nobodys_way() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let dir = path(folder.path(), "s");
+    let file = define(folder.path(), 8, "echo \"{{\\\"updates\\\": 5, \\\"val.error\\\": 0.1}}\"");
+    std::fs::create_dir(&dir).expect("a folder");
+    for left in ["study.db.begun", "study.db.begun-wal"] {
+        std::fs::write(folder.path().join("s").join(left), [0; 4096]).expect("a file");
+    }
+    assert_eq!(study(&["status", &dir]).0, Some(1));
+    assert_eq!(study(&["new", &file, "--out", &dir]).0, Some(0));
+    let names: Vec<_> =
+        std::fs::read_dir(&dir).expect("a folder").map(|e| e.expect("an entry").file_name()).collect();
+    assert!(names.iter().all(|name| !name.to_string_lossy().contains("begun")), "{names:?}");
+
+    // A page of a study that has only begun draws no conclusions.
+    let export = path(folder.path(), "s.jsonl");
+    assert_eq!(study(&["run", &dir, "--trials", "1"]).0, Some(0));
+    assert_eq!(study(&["new", &file, "--out", &dir, "--extend"]).0, Some(0));
+    assert_eq!(study(&["export", &dir, "--out", &export]).0, Some(0));
+    let page = path(folder.path(), "page.html");
+    assert_eq!(study(&["report", &export, "--out", &page]).0, Some(0));
+    let html = std::fs::read_to_string(&page).expect("a page");
+    assert!(html.contains("Not finished") && !html.contains("∞ times"), "{html}");
 }
 
 #[test]

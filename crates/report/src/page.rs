@@ -62,6 +62,13 @@ pub fn study_page(view: &StudyView) -> Page {
         escape(&view.target.to_string()),
         view.wanted
     );
+    let unfinished = view.points().filter(|p| !p.is_complete(view.wanted)).count();
+    if unfinished > 0 {
+        body.push_str(&format!(
+            "<p class=\"warn\"><b>Not finished</b>: {unfinished} of {points} points have fewer trials than are wanted, and what \
+             follows may change.</p>\n"
+        ));
+    }
     body.push_str(&tables::edges(view));
     let all = figures(view);
     let (first, rest) = all.split_at(all.len().min(usize::from(view.batches().len() >= 2)));

@@ -74,7 +74,11 @@ fn a_page_is_whole_and_names_are_escaped() {
     let view = view(&|id, point| {
         let batch = point.value("batch").unwrap().number().unwrap();
         let updates = (30.0 * (1.0 + 64.0 / batch)) as u64;
-        vec![trial(id, 0, Some(updates + id)), trial(id, 1, Some(2 * updates))]
+        vec![
+            trial(id, 0, Some(updates + id)),
+            trial(id, 1, Some(2 * updates)),
+            trial(id, 2, Some(3 * updates)),
+        ]
     });
     let page = study_page(&view);
     assert!(!page.html.contains("<script") && !page.html.contains("<b>nesterov"), "names are text");

@@ -107,6 +107,10 @@ pub(crate) fn advice(view: &StudyView) -> String {
     let mut rows = Vec::new();
     for line in &view.lines {
         let Some((fit, Some(intervals))) = &line.fit else { continue };
+        // A law whose critical batch is 0 is flat: no batch size can be held against it.
+        if fit.critical_batch <= 0.0 {
+            continue;
+        }
         for p in &line.points {
             let Some(batch) = p.batch() else { continue };
             let told = batch_advice(batch, fit.critical_batch, intervals.critical_batch);
@@ -154,6 +158,9 @@ pub(crate) fn edges(view: &StudyView) -> String {
         .filter(|p| !p.edges.is_empty())
         .map(|p| format!("<li>{}: {}</li>\n", escape(&p.plan.label()), escape(&p.edges.join(", "))))
         .collect();
+    if view.points().all(|p| p.updates.best.is_none()) {
+        return "<p class=\"note\">No trial has reached the target so far.</p>\n".into();
+    }
     if items.is_empty() {
         return "<p class=\"note\">No best trial lies near an edge of its search space that could be widened.</p>\n".into();
     }

@@ -13,6 +13,8 @@ use std::collections::BTreeMap;
 
 /// A best value nearer to an end of its range than this share of it is at the edge.
 const EDGE: f64 = 0.1;
+/// Fewer trials than this say nothing of what another search would have found.
+const FEWEST: usize = 3;
 /// The share of resamples inside the intervals that pages show.
 pub(crate) const CONFIDENCE: f64 = 0.95;
 
@@ -27,7 +29,7 @@ pub struct PointView {
     pub trials: Vec<Trial>,
     /// Updates to the target.
     pub updates: ToTarget,
-    /// The middle of the best of resampled trials, in updates; infinite above if some never reach.
+    /// The middle of the best of resampled trials, in updates; infinite above if some never reach. None of too few trials.
     pub interval: Option<Interval>,
     /// Runs of the best trial with other seeds, where there are any.
     pub repeats: Option<RepeatsView>,
@@ -45,6 +47,11 @@ impl PointView {
     /// Examples in a batch, where that is an axis.
     pub fn batch(&self) -> Option<f64> {
         self.plan.value("batch").and_then(AxisValue::number)
+    }
+
+    /// Whether it has as many feasible trials as each point is to get.
+    pub(crate) fn is_complete(&self, wanted: u64) -> bool {
+        self.updates.amounts.len() as u64 >= wanted
     }
 
     fn best(&self) -> Option<u64> {
@@ -134,7 +141,9 @@ impl StudyView {
                     .filter(|p| !p.updates.amounts.is_empty())
                     .filter_map(|p| Some((p.batch()?, p.updates.amounts.clone())))
                     .collect();
-                (fit, scaling_intervals(&amounts, &bootstrap).ok())
+                let enough = amounts.iter().all(|(_, amounts)| amounts.len() >= FEWEST);
+                let intervals = enough.then(|| scaling_intervals(&amounts, &bootstrap).ok());
+                (fit, intervals.flatten())
             });
         }
         let workload = match (&plan.workload, &plan.exec) {
@@ -188,6 +197,7 @@ fn point_view(
     let updates = to_target(&trials, target, Measure::Updates)?;
     let count = |state| all.iter().filter(|t| t.point == id && t.state == state).count();
     let interval = match updates.best {
+        Some(_) if updates.amounts.len() < FEWEST => None,
         Some(_) => bootstrap.interval(&bootstrap.minima(&updates.amounts, id as usize)),
         None => None,
     };

@@ -21,8 +21,14 @@ pub(crate) fn run(args: &NewArgs) -> anyhow::Result<ExitCode> {
     } else {
         StudyPlan::parse(preset(from)?.toml)?
     };
-    let cost = cost(&plan)?;
     let path = args.out.clone().unwrap_or_else(|| Path::new("studies").join(&plan.name));
+    if !args.extend {
+        Folder::must_not_be(&path)?;
+    }
+    if !args.json && plan.exec.is_none() {
+        eprintln!("measuring what updates cost at each point");
+    }
+    let cost = cost(&plan)?;
     let (folder, short) = if args.extend {
         let mut folder = Folder::open(&path)?;
         let short = folder.redefine(plan)?;
@@ -73,6 +79,10 @@ fn list(json: bool) -> ExitCode {
     ExitCode::SUCCESS
 }
 
+fn hours(hours: f64) -> String {
+    if hours < 0.1 { format!("{:.0} core-seconds", 3600.0 * hours) } else { format!("{hours:.1} core-hours") }
+}
+
 fn tell(cost: &Cost) {
     let width = cost.points.iter().map(|p| p.label.len()).max().unwrap_or(5).max(5);
     println!(
@@ -92,8 +102,8 @@ fn tell(cost: &Cost) {
         );
     }
     println!(
-        "at most {:.1} core-hours, by the CPU time of updates made just now on this machine; trials that reach the target, diverge or cannot \
-         be the best any more end sooner, those that diverge are run beside",
-        cost.core_hours()
+        "at most {}, by the CPU time of updates made just now on this machine; trials that reach the target, diverge or cannot be the \
+         best any more end sooner, and for each that diverges another is run",
+        hours(cost.core_hours())
     );
 }

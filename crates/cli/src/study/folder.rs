@@ -4,9 +4,12 @@ use crate::fail::Failure;
 use anyhow::Context;
 use sooner_record::{RecordError, SqliteStore, Store, StoredStudy, StoredTrial, StudyPoint, TrialState};
 use sooner_study::definition::{PointPlan, StudyPlan, place_points};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 const DATABASE: &str = "study.db";
+/// What it is called until it is whole.
+const BEGUN: &str = "study.db.begun";
 
 /// An open study.
 pub(crate) struct Folder {
@@ -21,11 +24,36 @@ impl Folder {
     /// Makes the folder and the store.
     pub(crate) fn create(path: &Path, plan: StudyPlan) -> anyhow::Result<Folder> {
         let points = place_points(plan.points()?, &[]);
+        Folder::must_not_be(path)?;
         std::fs::create_dir_all(path).with_context(|| format!("cannot make {}", path.display()))?;
-        let store = SqliteStore::create(&path.join(DATABASE))?;
-        let mut folder = Folder { path: path.to_path_buf(), store, plan, points };
-        folder.save()?;
-        Ok(folder)
+        // Under another name until it is whole: whatever ends this process leaves a study or none.
+        let begun = path.join(BEGUN);
+        for left in [BEGUN.to_string(), format!("{BEGUN}-wal"), format!("{BEGUN}-shm")] {
+            let gone = std::fs::remove_file(path.join(left));
+            if let Err(e) = gone.or_else(|e| if e.kind() == ErrorKind::NotFound { Ok(()) } else { Err(e) }) {
+                return Err(e).with_context(|| format!("cannot remove what is left in {}", path.display()));
+            }
+        }
+        let mut store = SqliteStore::create(&begun)?;
+        store.define(&stored(&plan, &points))?;
+        drop(store);
+        let file = path.join(DATABASE);
+        std::fs::rename(&begun, &file).with_context(|| format!("cannot make {}", file.display()))?;
+        Ok(Folder { path: path.to_path_buf(), store: SqliteStore::open(&file)?, plan, points })
+    }
+
+    /// Err if a study is there already.
+    pub(crate) fn must_not_be(path: &Path) -> anyhow::Result<()> {
+        let file = path.join(DATABASE);
+        if !file.exists() {
+            return Ok(());
+        }
+        let fields = [
+            "no study there yet",
+            "one that was made before",
+            "`sooner study run` goes on with it, --extend gives it another definition, --out DIR makes another",
+        ];
+        Err(Failure::world("there is a study already", &path.display().to_string(), fields).into())
     }
 
     /// Opens a study that is there.
