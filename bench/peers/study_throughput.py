@@ -20,7 +20,7 @@ import argparse, gzip, json, os, statistics, struct, subprocess, sys, tempfile, 
 STUDY = """
 name = "throughput"
 workload = "mnist-cnn"
-target = "val.error<0"
+target = "val.error<=0"
 trials = {trials}
 sequence = "random"
 seed = {seed}
