@@ -92,6 +92,11 @@ impl Geometry {
         }
     }
 
+    /// Whether results of an image follow each other, all channels of them, as those of a pooled convolution must.
+    pub(super) fn is_images(&self) -> bool {
+        self.output[0] > 1 && self.target.offset == 0 && self.target.column == self.width
+    }
+
     pub(super) fn padding(&self) -> Padding {
         Padding {
             image: self.source,
@@ -220,11 +225,15 @@ impl Correlation {
         }
     }
 
-    /// Makes p and codes of a pooling of ReLU of y the results, and not y. For whole images only.
-    pub(crate) fn pool(&mut self, chosen: Chosen) {
+    /// Makes p and codes of a pooling of ReLU of y the results, and not y, if results are whole images.
+    pub(crate) fn pool(&mut self, chosen: Chosen) -> bool {
+        if !self.geometry.is_images() {
+            return false;
+        }
         debug_assert_eq!(self.geometry.target.image, chosen.plain());
         self.shares = 1;
         self.pooling = Some(chosen);
+        true
     }
 
     /// Values of workspace that [`Correlation::run`] takes: packed w, and a padded bias.
@@ -374,12 +383,6 @@ impl Correlation {
             let end = rows.start + (rows.count - 1) * rows.row + (g.width - 1) * rows.column;
             assert!(end < w, "weights end at {end}, memory at {w}");
         }
-    }
-
-    /// Whether results of an image follow each other, as those of a pooled convolution must.
-    pub(crate) fn is_images(&self) -> bool {
-        let g = &self.geometry;
-        g.output[0] > 1 && g.target.offset == 0 && g.target.column == g.width
     }
 
     fn is_cut(&self) -> bool {

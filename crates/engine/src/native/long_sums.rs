@@ -10,7 +10,7 @@
 
 use super::context::Context;
 use super::correlate::Geometry;
-use super::packing::{Rows, pack_columns};
+use super::packing::{Rows, pack_columns, pack_panel};
 use super::pool::Disjoint;
 use super::simd::Isa;
 use super::tile::{Panel, Reading, Start, Tile, call, kernels, packed_columns, panels, split, wide};
@@ -126,10 +126,7 @@ impl Job<'_> {
             for panel in self.panels() {
                 let to = &mut right[panel.packed * length..][..length * panel.width];
                 let from = &dy.values[dy.start + first * dy.stride + panel.column..];
-                for (to, from) in to.chunks_exact_mut(panel.width).zip(from.chunks(dy.stride)) {
-                    to[..panel.columns].copy_from_slice(&from[..panel.columns]);
-                    to[panel.columns..].fill(0.0);
-                }
+                pack_panel(from, dy.stride, &panel, to);
             }
             let bounds = [first == 0, first + length == total];
             self.chunk([left, right], (length, most), bounds, sums);

@@ -55,6 +55,15 @@ fn pack_part(rows: &WeightRows, panel: &Panel, w: &[f32], out: &mut [f32]) {
     }
 }
 
+/// Copies a panel's columns of rows that are `stride` apart, the first of which begins with them; columns that do not exist
+/// are zeros.
+pub(crate) fn pack_panel(from: &[f32], stride: usize, panel: &Panel, out: &mut [f32]) {
+    for (out, from) in out.chunks_exact_mut(panel.width).zip(from.chunks(stride)) {
+        out[..panel.columns].copy_from_slice(&from[..panel.columns]);
+        out[panel.columns..].fill(0.0);
+    }
+}
+
 /// A matrix in memory: its rows are `stride` apart, from `start`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rows<'a> {

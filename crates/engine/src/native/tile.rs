@@ -92,9 +92,6 @@ pub(crate) fn wide(isa: Isa, reading: Reading) -> usize {
     }
 }
 
-/// Most products of a row that are added in one go.
-const MAX_STEPS: usize = 4;
-
 /// Products of a row, read where it lies, that are added in one go. Rows of a tile are `stride` apart, and there are
 /// more of them than registers for addresses: an address is made anew each time, an instruction beside those that
 /// count, unless it serves several products. Bounded by the registers that hold as many rows of B.
@@ -105,6 +102,42 @@ const fn steps(lanes: usize, vectors: usize) -> usize {
         (8, 1) => 2,
         _ => 1,
     }
+}
+
+/// Adds so often STEPS products of each row, from these places of A and B on; returns the places behind them.
+///
+/// # Safety
+/// As for [`TileFn`].
+#[inline(always)]
+unsafe fn add<S: Simd, const M: usize, const V: usize, const STEPS: usize, const COLUMNS: bool>(
+    acc: &mut [[S::V; V]; M],
+    [mut a, mut b]: [*const f32; 2],
+    stride: usize,
+    times: usize,
+) -> [*const f32; 2] {
+    // SAFETY: handed on to the caller.
+    unsafe {
+        for _ in 0..times {
+            let mut rows = [[S::splat(0.0); V]; STEPS];
+            for s in 0..STEPS {
+                for j in 0..V {
+                    rows[s][j] = S::load(b.add((s * V + j) * S::LANES));
+                }
+            }
+            for i in 0..M {
+                let from = a.add(if COLUMNS { i } else { i * stride });
+                for s in 0..STEPS {
+                    let value = S::splat(*from.add(s));
+                    for j in 0..V {
+                        acc[i][j] = S::mul_add(value, rows[s][j], acc[i][j]);
+                    }
+                }
+            }
+            a = a.add(if COLUMNS { stride } else { STEPS });
+            b = b.add(STEPS * V * S::LANES);
+        }
+    }
+    [a, b]
 }
 
 #[inline(always)]
@@ -139,43 +172,17 @@ unsafe fn tile<S: Simd, const M: usize, const V: usize, const COLUMNS: bool>(t: 
         }
         let mut b = t.b;
         let stride = t.stride;
-        let steps = const { if COLUMNS { 1 } else { steps(S::LANES, V) } };
         for &segment in t.segments {
-            let mut a = t.a.add(segment);
-            let whole = t.length / steps;
-            for _ in 0..whole {
-                let mut rows = [[S::splat(0.0); V]; MAX_STEPS];
-                for s in 0..steps {
-                    for j in 0..V {
-                        rows[s][j] = S::load(b.add((s * V + j) * S::LANES));
-                    }
-                }
-                for i in 0..M {
-                    let from = a.add(if COLUMNS { i } else { i * stride });
-                    for s in 0..steps {
-                        let value = S::splat(*from.add(s));
-                        for j in 0..V {
-                            acc[i][j] = S::mul_add(value, rows[s][j], acc[i][j]);
-                        }
-                    }
-                }
-                a = a.add(if COLUMNS { stride } else { steps });
-                b = b.add(steps * V * S::LANES);
+            let mut at = [t.a.add(segment), b];
+            let mut rest = t.length;
+            if !COLUMNS && steps(S::LANES, V) == 4 {
+                at = add::<S, M, V, 4, COLUMNS>(&mut acc, at, stride, rest / 4);
+                rest %= 4;
+            } else if !COLUMNS && steps(S::LANES, V) == 2 {
+                at = add::<S, M, V, 2, COLUMNS>(&mut acc, at, stride, rest / 2);
+                rest %= 2;
             }
-            for _ in whole * steps..t.length {
-                let mut row = [S::splat(0.0); V];
-                for j in 0..V {
-                    row[j] = S::load(b.add(j * S::LANES));
-                }
-                for i in 0..M {
-                    let value = S::splat(*a.add(i * stride));
-                    for j in 0..V {
-                        acc[i][j] = S::mul_add(value, row[j], acc[i][j]);
-                    }
-                }
-                a = a.add(1);
-                b = b.add(V * S::LANES);
-            }
+            [_, b] = add::<S, M, V, 1, COLUMNS>(&mut acc, at, stride, rest);
         }
         if t.relu {
             for i in 0..M {

@@ -15,6 +15,7 @@ use super::columns::LANES;
 use super::context::Context;
 use super::correlate::Geometry;
 use super::long_sums::LongSums;
+use super::packing::pack_panel;
 use super::padded::Padding;
 use super::pool::Disjoint;
 use super::simd::{Isa, multiversion};
@@ -116,9 +117,12 @@ impl WeightGradient {
         }
     }
 
-    /// Takes dy as dp and codes of a pooling. For whole images only.
-    pub(crate) fn unpool(&mut self, chosen: Chosen) {
+    /// Takes dy as dp and codes of a pooling, if it is made of whole images.
+    pub(crate) fn unpool(&mut self, chosen: Chosen) -> bool {
         let g = &self.geometry;
+        if !g.is_images() {
+            return false;
+        }
         let pixels = g.output[0] * g.output[1];
         debug_assert_eq!(pixels * g.target.column, chosen.plain());
         // Every cut would make its own.
@@ -128,6 +132,7 @@ impl WeightGradient {
         self.group = self.group.min(GROUP / per_image).max(1);
         self.segments.truncate(self.group * g.output[0]);
         self.pooling = Some(chosen);
+        true
     }
 
     /// Values of workspace that [`WeightGradient::run`] takes: the slices' sums, unless there is only one.
@@ -189,12 +194,6 @@ impl WeightGradient {
             let sums = &workspace[..self.slices * result];
             cx.pool.parts(dw, 8192, &|task, out| add_slices(isa, sums, result, task.index * 8192, out));
         }
-    }
-
-    /// Whether dy is made of whole images, all channels of which are read.
-    pub(crate) fn is_images(&self) -> bool {
-        let g = &self.geometry;
-        g.output[0] > 1 && g.target.offset == 0 && g.target.column == g.width
     }
 
     fn result(&self) -> usize {
@@ -283,7 +282,8 @@ impl Job<'_> {
             };
             let mut at = 0;
             for panel in plan.share(share).iter().filter(|_| plan.packs) {
-                pack(dy, g, panel, &mut packed[at..at + count * panel.width]);
+                let from = &dy[g.target.offset + panel.column..];
+                pack_panel(from, g.target.column, panel, &mut packed[at..at + count * panel.width]);
                 at += count * panel.width;
             }
             start = self.group(x, if plan.packs { packed } else { dy }, count, share, start);
@@ -349,15 +349,6 @@ impl Job<'_> {
             }
             at += count * panel.width;
         }
-    }
-}
-
-/// Copies a panel's columns of dy to rows of the panel's width.
-fn pack(dy: &[f32], g: &Geometry, panel: &Panel, packed: &mut [f32]) {
-    let first = g.target.offset + panel.column;
-    for (from, to) in dy.chunks_exact(g.target.column).zip(packed.chunks_exact_mut(panel.width)) {
-        to[..panel.columns].copy_from_slice(&from[first..first + panel.columns]);
-        to[panel.columns..].fill(0.0);
     }
 }
 

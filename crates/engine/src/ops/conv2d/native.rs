@@ -94,9 +94,12 @@ impl Forward {
         if self.fast.as_mut().is_some_and(|fast| fast.pool(chosen)) {
             return self;
         }
-        match &mut self.parts[..] {
-            [only] if only.is_images() => only.pool(chosen),
-            _ => self.pooling = Some((chosen, values)),
+        let own = match &mut self.parts[..] {
+            [only] => only.pool(chosen),
+            _ => false,
+        };
+        if !own {
+            self.pooling = Some((chosen, values));
         }
         self
     }
@@ -185,9 +188,12 @@ impl GradWeight {
 
     /// The same, for a dy of so many values that is given as dp and codes of a pooling.
     pub(crate) fn pooling(mut self, chosen: Chosen, values: usize) -> GradWeight {
-        match &mut self.parts[..] {
-            [only] if only.is_images() => only.unpool(chosen),
-            _ => self.pooling = Some(values),
+        let own = match &mut self.parts[..] {
+            [only] => only.unpool(chosen),
+            _ => false,
+        };
+        if !own {
+            self.pooling = Some(values);
         }
         self
     }
