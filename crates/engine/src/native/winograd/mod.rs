@@ -5,7 +5,7 @@
 //! Tiles go through in waves that the caches hold: a wave's input is transformed to 36 points, each point is a matrix
 //! product with the transformed filters (or, for the gradient by weights, with the transformed output gradient, summed
 //! over waves), and the products are transformed back. Between those, all threads meet (`convolution`, `weight`). Of 5x5
-//! windows, a thread does all of that alone for tiles that its own cache holds (`local`, `adjoint`, `local_weight`). Both cut tiles by
+//! windows, a thread does all of that alone for tiles that its own cache holds (`local` and `adjoint` by `tasks`, `local_weight`). Both cut tiles by
 //! shapes alone, so bits do not depend on threads.
 //!
 //! Rounding: the transforms' constants reach 8, so errors are some ten times those of the direct sums; tests state them.
@@ -16,6 +16,7 @@ mod filters;
 mod local;
 mod local_weight;
 mod products;
+mod tasks;
 mod tiles;
 mod transform;
 mod weight;

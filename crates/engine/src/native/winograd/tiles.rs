@@ -450,6 +450,16 @@ unsafe fn gather_vector<S: Simd>(
     }
 }
 
+/// Plane number n, of so many values.
+///
+/// # Safety
+/// No other task writes it.
+#[inline(always)]
+unsafe fn plane_of(planes: Disjoint, n: usize, values: usize) -> *mut f32 {
+    // SAFETY: handed on to the caller.
+    unsafe { planes.range(n * values, values) }.as_mut_ptr()
+}
+
 /// # Safety
 /// The points hold this wave's tiles, and no other task writes the same planes.
 #[inline(always)]
@@ -457,9 +467,8 @@ unsafe fn gather_pairs_body<S: Simd>(job: &GatherPairs, tiles: Range<usize>) {
     let [height, width] = job.wave.grid.output;
     for tile in tiles {
         let (n, at, _) = job.wave.find(tile);
-        let first = (n - job.first) * height * width;
         // SAFETY: plane n is one of the task's.
-        let plane = unsafe { job.planes.range(first * job.depth, height * width * job.depth) }.as_mut_ptr();
+        let plane = unsafe { plane_of(job.planes, n - job.first, height * width * job.depth) };
         let from = tile * job.row;
         each_vector::<S>(
             job.depth,
@@ -501,9 +510,8 @@ unsafe fn scatter_body<S: Simd>(job: &Scatter, tiles: Range<usize>) {
     let [height, width] = job.extent;
     for tile in tiles {
         let (n, start, _) = job.wave.find(tile);
-        let first = (n - job.first) * height * width;
         // SAFETY: plane n is one of the task's.
-        let plane = unsafe { job.planes.range(first * job.depth, height * width * job.depth) }.as_mut_ptr();
+        let plane = unsafe { plane_of(job.planes, n - job.first, height * width * job.depth) };
         let at = [0, 1].map(|d| start[d].wrapping_add_signed(job.origin[d]));
         let from = tile * job.row;
         each_vector::<S>(
