@@ -10,6 +10,7 @@
 #![allow(unsafe_code)]
 
 use super::context::Context;
+use super::geometry::{Geometry, PIXELS};
 use super::packing::{Rows, WeightRows, pack_rows, pack_tiles};
 use super::padded::Padding;
 use super::pool::Disjoint;
@@ -17,14 +18,13 @@ use super::simd::Isa;
 use super::tile::{
     MAX_ROWS, MAX_WIDTH, Panel, Reading, Start, Tile, call, kernels, packed_columns, panels, split, wide,
 };
+use super::weight_gradient::Gradient;
 use crate::ops::pool::chosen::Chosen;
 
 /// Values of packed w that should stay in the first-level cache while pixels pass by (32 KiB).
 const NEAR: usize = 8448;
 /// Values of padded images that should stay in the second-level cache (512 KiB).
 const GROUP: usize = 128 * 1024;
-/// Pixels that make a task worth its loads of w.
-const PIXELS: usize = 256;
 /// Tasks that keep several threads evenly busy.
 const TASKS: usize = 16;
 /// Most pixels of a group whose sums of a panel are kept by themselves until they are whole.
@@ -38,93 +38,6 @@ const SMALL: usize = 64 * 1024;
 /// Values of a page: rows that lie a multiple of it apart share one place in the first-level cache, for so many lines.
 const PAGE: usize = 1024;
 const WAYS: usize = 8;
-
-/// Where results go: element (n, i, j, k) at offset + n image + i row + j column + k.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Strides {
-    pub(crate) offset: usize,
-    pub(crate) image: usize,
-    pub(crate) row: usize,
-    pub(crate) column: usize,
-}
-
-/// The sizes of a correlation, in the letters above.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Geometry {
-    pub(crate) images: usize,
-    /// H, W
-    pub(crate) source: [usize; 2],
-    /// C, the channels of a pixel in memory.
-    pub(crate) depth: usize,
-    /// The first channel that is read, and how many are.
-    pub(crate) channels: [usize; 2],
-    /// TH, TW
-    pub(crate) taps: [usize; 2],
-    /// s, t
-    pub(crate) stride: [usize; 2],
-    /// d, e
-    pub(crate) dilation: [usize; 2],
-    /// o, p
-    pub(crate) origin: [isize; 2],
-    /// I, J
-    pub(crate) output: [usize; 2],
-    /// K
-    pub(crate) width: usize,
-    pub(crate) target: Strides,
-}
-
-impl Geometry {
-    /// x: `[M, C]`, w: `[C, K]`, y: `[M, K]`: as images of one row, so that tasks have something to divide.
-    pub(crate) fn product([rows, depth, width]: [usize; 3]) -> Geometry {
-        let run = rows.min(PIXELS);
-        Geometry {
-            images: rows.div_ceil(run.max(1)),
-            source: [1, run],
-            depth,
-            channels: [0, depth],
-            taps: [1, 1],
-            stride: [1, 1],
-            dilation: [1, 1],
-            origin: [0, 0],
-            output: [1, run],
-            width,
-            target: Strides { offset: 0, image: run * width, row: run * width, column: width },
-        }
-    }
-
-    /// Whether results of an image follow each other, all channels of them, as those of a pooled convolution must.
-    pub(super) fn is_images(&self) -> bool {
-        self.output[0] > 1 && self.target.offset == 0 && self.target.column == self.width
-    }
-
-    pub(super) fn padding(&self) -> Padding {
-        Padding {
-            image: self.source,
-            depth: self.depth,
-            padded: Padding::extent(
-                self.output,
-                [0, 1].map(|d| (self.taps[d] - 1) * self.dilation[d] + 1),
-                self.stride,
-            ),
-            origin: self.origin,
-        }
-    }
-
-    /// Where runs of values that a pixel sees begin, in images whose rows are `pitch` apart, and the length of a run: a
-    /// row of taps if nothing lies between them, else a tap. In the order of (a, b, c).
-    pub(super) fn runs(&self, pitch: usize) -> (Vec<usize>, usize) {
-        let [first, count] = self.channels;
-        if count == self.depth && (self.dilation[1] == 1 || self.taps[1] == 1) {
-            let starts = (0..self.taps[0]).map(|a| a * self.dilation[0] * pitch);
-            return (starts.collect(), self.taps[1] * count);
-        }
-        let row = |a: usize| {
-            (0..self.taps[1])
-                .map(move |b| a * self.dilation[0] * pitch + b * self.dilation[1] * self.depth + first)
-        };
-        ((0..self.taps[0]).flat_map(row).collect(), count)
-    }
-}
 
 /// A run of products: `segments` (positions in the plan's list) of `length` each, whose rows of packed w start at `row`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -162,6 +75,8 @@ pub(crate) struct Correlation {
     positions: usize,
     /// What becomes of a group's results while they are in the cache.
     pooling: Option<Chosen>,
+    /// Of what x is made, a group at a time.
+    spreading: Option<Chosen>,
 }
 
 /// What is done to results before they are written for the last time.
@@ -222,10 +137,11 @@ impl Correlation {
             by_rows,
             positions,
             pooling: None,
+            spreading: None,
         }
     }
 
-    /// Makes p and codes of a pooling of ReLU of y the results, and not y, if results are whole images.
+    /// Makes p and codes of a pooling of y the results, and not y, if results are whole images.
     pub(crate) fn pool(&mut self, chosen: Chosen) -> bool {
         if !self.geometry.is_images() {
             return false;
@@ -233,6 +149,18 @@ impl Correlation {
         debug_assert_eq!(self.geometry.target.image, chosen.plain());
         self.shares = 1;
         self.pooling = Some(chosen);
+        true
+    }
+
+    /// Takes x, the gradient of results, as dp and codes of a pooling, if each image is made for one task alone and is read
+    /// whole.
+    pub(crate) fn unpool(&mut self, chosen: Chosen) -> bool {
+        let g = &self.geometry;
+        let whole = g.is_images() && g.channels == [0, g.depth];
+        if !whole || self.shares > 1 || g.source[0] * g.source[1] * g.depth != chosen.plain() {
+            return false;
+        }
+        self.spreading = Some(chosen);
         true
     }
 
@@ -244,7 +172,7 @@ impl Correlation {
 
     /// Values of scratch that each thread needs.
     pub(crate) fn scratch(&self) -> usize {
-        self.padded() + self.unpooled() + self.near() + self.kept() + self.packed()
+        self.spread() + self.padded() + self.unpooled() + self.near() + self.kept() + self.packed()
     }
 
     /// Values of a block of w for one panel, packed where it is used.
@@ -272,6 +200,11 @@ impl Correlation {
         self.pooling.map_or(0, |chosen| self.group * chosen.plain())
     }
 
+    /// Values of a group of images that are made of others.
+    fn spread(&self) -> usize {
+        self.spreading.map_or(0, |chosen| self.group * chosen.plain())
+    }
+
     /// Values of a group of padded images.
     fn padded(&self) -> usize {
         if self.direct { 0 } else { self.group * self.padding.len() }
@@ -291,24 +224,37 @@ impl Correlation {
         y: &mut [f32],
         workspace: &mut [f32],
     ) {
+        self.run_from(cx, (Gradient::Plain(x), w), epilogue, y, workspace);
+    }
+
+    /// As [`Correlation::run`], where x may be a gradient that is given as dp and codes.
+    pub(crate) fn run_from(
+        &self,
+        cx: &mut Context,
+        (x, w): (Gradient, &[f32]),
+        epilogue: Epilogue,
+        y: &mut [f32],
+        workspace: &mut [f32],
+    ) {
         if self.positions == 0 || self.geometry.width == 0 {
             return;
         }
-        self.check([x.len(), w.len(), y.len()]);
+        self.check(x, [w.len(), y.len()]);
         let (packed, bias) = self.prepare(cx, w, epilogue, workspace);
         let y = Disjoint::new(y);
         let isa = cx.isa;
         let g = &self.geometry;
         let groups = g.images.div_ceil(self.group);
         cx.run(groups * self.shares, &|task, scratch| {
-            let (padded, rest) = scratch[..self.scratch()].split_at_mut(self.padded());
+            let (spread, rest) = scratch[..self.scratch()].split_at_mut(self.spread());
+            let (padded, rest) = rest.split_at_mut(self.padded());
             let (unpooled, rest) = rest.split_at_mut(self.unpooled());
             let (near, rest) = rest.split_at_mut(self.near());
             let (sums, tiles) = rest.split_at_mut(self.kept());
             let (group, share) = (task.index / self.shares, task.index % self.shares);
             let first = group * self.group;
             let images = self.group.min(g.images - first);
-            let x = self.source(x, [first, images], padded);
+            let x = self.source((isa, x), [first, images], [spread, padded]);
             let tiles: Option<&[f32]> = if self.packs {
                 let rows = g.output[1].min(self.positions - first * g.output[1]);
                 let x = Rows { values: x, start: 0, stride: g.depth };
@@ -333,8 +279,7 @@ impl Correlation {
             }
             if let Some(chosen) = self.pooling {
                 // SAFETY: tasks have images of their own.
-                let parts = unsafe { chosen.images(y, g.images, [first, images]) };
-                chosen.pool(isa, &unpooled[..images * chosen.plain()], parts);
+                unsafe { chosen.pool(isa, &unpooled[..images * chosen.plain()], y, [first, g.images]) };
             }
         });
     }
@@ -361,7 +306,7 @@ impl Correlation {
     }
 
     /// Panics if an operand is too short for what the kernels will address.
-    fn check(&self, [x, w, y]: [usize; 3]) {
+    fn check(&self, x: Gradient, [w, y]: [usize; 2]) {
         let g = &self.geometry;
         let [rows, columns] = g.output;
         assert!(self.positions <= g.images * rows * columns);
@@ -378,7 +323,16 @@ impl Correlation {
         assert!(end <= y, "results end at {end}, memory at {y}");
         let image = g.source[0] * g.source[1] * g.depth;
         let needed = if self.is_cut() { self.positions * g.depth } else { g.images * image };
-        assert!(needed <= x, "images end at {needed}, memory at {x}");
+        match (x, self.spreading) {
+            (Gradient::Plain(x), None) => {
+                assert!(needed <= x.len(), "images end at {needed}, memory at {}", x.len())
+            }
+            (Gradient::Pooled(_, [dp, codes]), Some(chosen)) => {
+                let pooled = g.images * chosen.pooled();
+                assert!(dp.len() == pooled && codes.len() == Chosen::codes(pooled));
+            }
+            _ => unreachable!("a plan knows how its gradient is given"),
+        }
         for rows in self.weights.iter().filter(|r| r.count > 0) {
             let end = rows.start + (rows.count - 1) * rows.row + (g.width - 1) * rows.column;
             assert!(end < w, "weights end at {end}, memory at {w}");
@@ -390,10 +344,22 @@ impl Correlation {
     }
 
     /// Images from `first` on, padded.
-    fn source<'s>(&self, x: &'s [f32], [first, images]: [usize; 2], scratch: &'s mut [f32]) -> &'s [f32] {
+    fn source<'s>(
+        &self,
+        (isa, x): (Isa, Gradient<'s>),
+        [first, images]: [usize; 2],
+        [spread, scratch]: [&'s mut [f32]; 2],
+    ) -> &'s [f32] {
         let g = &self.geometry;
         let image = g.source[0] * g.source[1] * g.depth;
-        let from = &x[first * image..];
+        let from = match x {
+            Gradient::Plain(x) => &x[first * image..],
+            Gradient::Pooled(chosen, parts) => {
+                let dy = &mut spread[..images * image];
+                chosen.spread(isa, parts, first, dy);
+                dy
+            }
+        };
         if self.direct {
             return from;
         }

@@ -1,5 +1,7 @@
 //! Which nodes are computed by the kernel of another, so that what lies between them never goes through memory.
 
+use super::simd::Choice;
+use crate::ops::conv2d::native::GradInput;
 use crate::ops::normalize::Behind;
 use crate::ops::normalize::masked::Cover;
 use crate::ops::pool::chosen::Chosen;
@@ -19,7 +21,7 @@ pub(crate) struct Fusion {
     pub(crate) unpooled: Vec<Option<Unpooled>>,
 }
 
-/// A convolution that takes in the bias, the ReLU and the max pooling behind it.
+/// A convolution that takes in the bias and the ReLU, if there are any, and the max pooling behind it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pooled {
     pub(crate) conv: NodeId,
@@ -72,7 +74,7 @@ struct Uses<'a> {
 impl Fusion {
     /// Finds everything that can be fused among the nodes that are needed; `roots` are those that updates and outputs
     /// want.
-    pub(crate) fn find(program: &Program, needed: &[bool], roots: &[NodeId]) -> Fusion {
+    pub(crate) fn find(program: &Program, needed: &[bool], roots: &[NodeId], choice: Choice) -> Fusion {
         let graph = &program.graph;
         let count = graph.nodes().len();
         let mut by = vec![vec![]; count];
@@ -96,7 +98,7 @@ impl Fusion {
         }
         for index in (0..count).filter(|index| needed[*index]) {
             fusion.pool(&uses, NodeId(index as u32));
-            fusion.convolution(&uses, NodeId(index as u32));
+            fusion.convolution(&uses, NodeId(index as u32), choice);
         }
         for index in (0..count).filter(|index| needed[*index]) {
             fusion.chain(&uses, NodeId(index as u32));
@@ -159,47 +161,52 @@ impl Fusion {
         Some(())
     }
 
-    /// A max pooling of a ReLU of a convolution, perhaps with a bias, whose results only the pooling and its gradient use.
-    fn convolution(&mut self, uses: &Uses, id: NodeId) -> Option<()> {
+    /// A max pooling of a convolution, perhaps with a bias and a ReLU, whose results only the pooling and its gradient use.
+    fn convolution(&mut self, uses: &Uses, id: NodeId, choice: Choice) -> Option<()> {
         let graph = uses.graph;
         let Op::MaxPool(window) = &graph.node(id).op else { return None };
-        let relu = graph.node(id).args[0];
-        let Op::Relu = graph.node(relu).op else { return None };
-        let biased = graph.node(relu).args[0];
+        let last = graph.node(id).args[0];
+        let relu = graph.node(last).op == Op::Relu;
+        let biased = if relu { graph.node(last).args[0] } else { last };
         let (conv, bias) = match graph.node(biased).op {
             Op::AddBias => (graph.node(biased).args[0], Some(graph.node(biased).args[1])),
             _ => (biased, None),
         };
         let Op::Conv2d(_) = graph.node(conv).op else { return None };
-        uses.only(biased, relu)?;
+        if relu {
+            uses.only(biased, last)?;
+        }
         if bias.is_some() {
             uses.only(conv, biased)?;
         }
-        let chosen = Chosen::new(window, graph.shape(relu))?;
-        let back = match uses.by[relu.index()][..] {
-            _ if uses.wanted[relu.index()] => return None,
+        let chosen = Chosen::new(window, graph.shape(last), relu)?;
+        // The gradients of the pooling's operand and of the ReLU's, or of the pooling's alone.
+        let back = match uses.by[last.index()][..] {
+            _ if uses.wanted[last.index()] => return None,
             [only] if only == id => None,
-            [first, d, masked] if first == id => Some((d, masked)),
+            [first, d, masked] if first == id && relu => Some((d, masked)),
+            [first, d] if first == id && !relu => Some((d, d)),
             _ => return None,
         };
-        if let Some((d, masked)) = back {
-            let is_back = graph.node(d).op == Op::MaxPoolGrad(*window)
-                && graph.node(masked).op == Op::ReluGrad
-                && graph.node(masked).args[..] == [relu, d];
-            uses.only(d, masked).filter(|_| is_back)?;
+        if let Some((d, dy)) = back {
+            graph
+                .node(d)
+                .args
+                .first()
+                .filter(|x| graph.node(d).op == Op::MaxPoolGrad(*window) && **x == last)?;
+            if relu {
+                let masks = graph.node(dy).op == Op::ReluGrad && graph.node(dy).args[..] == [last, d];
+                uses.only(d, dy).filter(|_| masks)?;
+                self.into[d.index()] = Some(dy);
+            }
             let below = graph.node(d).args[1];
-            let users = &uses.by[masked.index()];
-            let needs = |user: &NodeId| match graph.node(*user).op {
-                Op::BiasGrad => false,
-                Op::Conv2dGradWeight(_) => graph.node(*user).args[0] == masked,
-                _ => true,
-            };
-            let hidden = !uses.wanted[masked.index()] && !users.is_empty() && !users.iter().any(needs);
-            self.into[d.index()] = Some(masked);
-            self.into[masked.index()] = users.first().copied().filter(|_| hidden);
-            self.unpooled[masked.index()] = Some(Unpooled { below, pool: id, chosen, hidden });
+            let users = &uses.by[dy.index()];
+            let needs = |user: &NodeId| uses.needs_whole(*user, dy, (chosen, choice));
+            let hidden = !uses.wanted[dy.index()] && !users.is_empty() && !users.iter().any(needs);
+            self.into[dy.index()] = users.first().copied().filter(|_| hidden);
+            self.unpooled[dy.index()] = Some(Unpooled { below, pool: id, chosen, hidden });
         }
-        for inner in [conv, biased, relu] {
+        for inner in [conv, biased, last] {
             self.into[inner.index()] = Some(id);
         }
         self.pooled[id.index()] = Some(Pooled { conv, bias, chosen });
@@ -251,6 +258,21 @@ impl Uses<'_> {
     /// The node, if it is used by this one alone.
     fn only(&self, id: NodeId, user: NodeId) -> Option<NodeId> {
         (self.by[id.index()][..] == [user] && !self.wanted[id.index()]).then_some(id)
+    }
+
+    /// Whether a step needs all of dy, the gradient of a convolution's results, rather than what a pooling keeps of it.
+    fn needs_whole(&self, user: NodeId, dy: NodeId, (chosen, choice): (Chosen, Choice)) -> bool {
+        let graph = self.graph;
+        let args = &graph.node(user).args;
+        match &graph.node(user).op {
+            Op::BiasGrad => false,
+            Op::Conv2dGradWeight(_) => args[0] == dy,
+            Op::Conv2dGradInput { conv, input } => {
+                let plan = || GradInput::new(conv, graph.shape(dy), graph.shape(args[1]), input, choice);
+                args[1] == dy || !plan().unpool(chosen)
+            }
+            _ => true,
+        }
     }
 
     fn drop_user(&mut self, id: NodeId, user: NodeId) {

@@ -26,7 +26,8 @@ pub(crate) enum Kernel {
     Conv { plan: Forward, bias: bool, relu: bool },
     ConvGradInput(GradInput),
     ConvGradWeight(GradWeight),
-    PooledGradWeight { plan: GradWeight, chosen: Chosen },
+    UnpooledGradInput { plan: GradInput, chosen: Chosen },
+    UnpooledGradWeight { plan: GradWeight, chosen: Chosen },
     Unpool(Chosen),
     UnpooledBiasGrad(Chosen),
     GradWeight(WeightGradient),
@@ -115,8 +116,8 @@ impl Kernel {
             Kernel::Correlate { plan, .. } => plan.scratch(),
             Kernel::Conv { plan, .. } => plan.scratch(),
             Kernel::Products(plan) => plan.scratch(),
-            Kernel::ConvGradInput(plan) => plan.scratch(),
-            Kernel::ConvGradWeight(plan) | Kernel::PooledGradWeight { plan, .. } => plan.scratch(),
+            Kernel::ConvGradInput(plan) | Kernel::UnpooledGradInput { plan, .. } => plan.scratch(),
+            Kernel::ConvGradWeight(plan) | Kernel::UnpooledGradWeight { plan, .. } => plan.scratch(),
             Kernel::GradWeight(plan) => plan.scratch(),
             _ => 0,
         }
@@ -137,11 +138,16 @@ impl Kernel {
                 let bias = bias.then(|| x.real(2));
                 plan.run(cx, x.reals(0), Epilogue { bias, relu: *relu }, out, workspace);
             }
-            Kernel::ConvGradInput(plan) => plan.run(cx, x.reals(0), out, workspace),
+            Kernel::ConvGradInput(plan) => {
+                plan.run(cx, (Gradient::Plain(x.real(0)), x.real(1)), out, workspace);
+            }
+            Kernel::UnpooledGradInput { plan, chosen } => {
+                plan.run(cx, (Gradient::Pooled(*chosen, x.reals(0)), x.real(2)), out, workspace);
+            }
             Kernel::ConvGradWeight(plan) => {
                 plan.run(cx, (x.real(0), Gradient::Plain(x.real(1))), out, workspace);
             }
-            Kernel::PooledGradWeight { plan, chosen } => {
+            Kernel::UnpooledGradWeight { plan, chosen } => {
                 plan.run(cx, (x.real(0), Gradient::Pooled(*chosen, x.reals(1))), out, workspace);
             }
             Kernel::Unpool(chosen) => chosen.spread_all(cx, x.reals(0), out),

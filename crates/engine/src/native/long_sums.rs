@@ -9,7 +9,7 @@
 #![allow(unsafe_code)]
 
 use super::context::Context;
-use super::correlate::Geometry;
+use super::geometry::Geometry;
 use super::packing::{Rows, pack_columns, pack_panel};
 use super::pool::Disjoint;
 use super::simd::Isa;

@@ -79,7 +79,7 @@ pub(crate) struct Deferred {
 pub(crate) fn lower(program: &Program, choice: Choice) -> Lowered {
     let graph = &program.graph;
     let needed = needed(program);
-    let fused = Fusion::find(program, &needed, &roots(program));
+    let fused = Fusion::find(program, &needed, &roots(program), choice);
     let outers = outers(program, &needed, choice);
     let deferred = |id: NodeId| outers.iter().flatten().any(|(grad, _)| *grad == id);
     let mut low = Lowered {
@@ -240,14 +240,14 @@ impl Lowered {
             let workspace = plan.workspace();
             args.extend(bias);
             let args = args.into_iter().map(|arg| self.value(arg)).collect();
-            let kernel = Kernel::Conv { plan, bias: bias.is_some(), relu: true };
+            let kernel = Kernel::Conv { plan, bias: bias.is_some(), relu: false };
             let whole = self.step(kernel, args, [len + Chosen::codes(len), workspace], [conv, id]);
             return Some(Value { len, ..whole });
         }
         let through = |id: NodeId| fused.unpooled[id.index()].as_ref();
         let given = match &node.op {
-            Op::ReluGrad => id,
-            Op::BiasGrad => node.args[0],
+            Op::ReluGrad | Op::MaxPoolGrad(_) => id,
+            Op::BiasGrad | Op::Conv2dGradInput { .. } => node.args[0],
             Op::Conv2dGradWeight(_) => node.args[1],
             _ => return None,
         };
@@ -255,8 +255,8 @@ impl Lowered {
         let [dp, p] = [below, pool].map(|id| self.value(id));
         let codes = Value { start: p.len, len: Chosen::codes(p.len), ..p };
         Some(match &node.op {
-            Op::ReluGrad => {
-                let first = node.args[1];
+            Op::ReluGrad | Op::MaxPoolGrad(_) => {
+                let first = if node.op == Op::ReluGrad { node.args[1] } else { id };
                 self.step(Kernel::Unpool(chosen), vec![dp, codes], [len, 0], [first, id])
             }
             Op::BiasGrad => {
@@ -268,7 +268,15 @@ impl Lowered {
                 let plan = GradWeight::new(how, x, dy, choice).pooling(chosen, dy.len());
                 let workspace = plan.workspace();
                 let args = vec![self.value(node.args[0]), dp, codes];
-                self.step(Kernel::PooledGradWeight { plan, chosen }, args, [len, workspace], [id; 2])
+                self.step(Kernel::UnpooledGradWeight { plan, chosen }, args, [len, workspace], [id; 2])
+            }
+            Op::Conv2dGradInput { conv, input } if hidden => {
+                let [dy, w] = [0, 1].map(|i| graph.shape(node.args[i]));
+                let mut plan = GradInput::new(conv, dy, w, input, choice);
+                assert!(plan.unpool(chosen), "a hidden gradient can be made in parts");
+                let workspace = plan.workspace();
+                let args = vec![dp, codes, self.value(node.args[1])];
+                self.step(Kernel::UnpooledGradInput { plan, chosen }, args, [len, workspace], [id; 2])
             }
             _ => return None,
         })

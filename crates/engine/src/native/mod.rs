@@ -11,6 +11,7 @@ mod correlate;
 mod cost;
 mod executor;
 mod fusion;
+mod geometry;
 mod kernel;
 mod long_sums;
 mod lower;
@@ -27,6 +28,8 @@ mod weight_gradient;
 mod winograd;
 
 #[cfg(test)]
+mod pooled_tests;
+#[cfg(test)]
 mod product_tests;
 #[cfg(test)]
 mod tests;
@@ -41,7 +44,8 @@ pub(crate) use columns::{
     total_workspace,
 };
 pub(crate) use context::Context;
-pub(crate) use correlate::{Correlation, Epilogue, Geometry, Strides};
+pub(crate) use correlate::{Correlation, Epilogue};
+pub(crate) use geometry::{Geometry, Strides};
 pub(crate) use packing::WeightRows;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use simd::{Avx2, Avx512};

@@ -2,7 +2,8 @@
 //! numbers, by every kernel choice, on memory full of NaN.
 
 use super::context::Context;
-use super::correlate::{Correlation, Epilogue, Geometry};
+use super::correlate::{Correlation, Epilogue};
+use super::geometry::Geometry;
 use super::packing::WeightRows;
 use super::simd::{Isa, Kernels};
 use super::tile::{Reading, wide};

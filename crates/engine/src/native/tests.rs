@@ -7,7 +7,7 @@ use crate::testing::{Builder, Case, RANDOM_NETWORKS, operations, random_network,
 use crate::{Feed, NodeId, OptimizerSpec, Rule, State, Window, add_optimizer};
 use std::num::NonZeroUsize;
 
-fn native(case: &Case, kernels: Kernels, threads: usize) -> Native {
+pub(super) fn native(case: &Case, kernels: Kernels, threads: usize) -> Native {
     let threads = NonZeroUsize::new(threads).expect("tests ask for at least one");
     Native::compile(&case.program, &NativeOptions { threads, kernels }).expect("the kernels are available")
 }
@@ -22,8 +22,8 @@ fn to_f64(values: &[f32]) -> Vec<f64> {
 
 /// What a case's runs left: its outputs after each run, and the state in the end.
 #[derive(PartialEq)]
-struct Left<T> {
-    outputs: Vec<Vec<Vec<T>>>,
+pub(super) struct Left<T> {
+    pub(super) outputs: Vec<Vec<Vec<T>>>,
     state: State<T>,
 }
 
@@ -50,7 +50,7 @@ fn expected(case: &Case, runs: usize) -> Left<f64> {
     Left { outputs, state }
 }
 
-fn found(case: &Case, kernels: Kernels, threads: usize, runs: usize) -> Left<f32> {
+pub(super) fn found(case: &Case, kernels: Kernels, threads: usize, runs: usize) -> Left<f32> {
     run(case, &mut native(case, kernels, threads), runs)
 }
 
@@ -84,7 +84,7 @@ fn distance(found: &[f32], expected: &[f64]) -> f64 {
     off.fold(0.0, |a: f64, b| if b.is_nan() || b > a { b } else { a }) / size
 }
 
-fn check(case: &Case, runs: usize, tolerance: f64) {
+pub(super) fn check(case: &Case, runs: usize, tolerance: f64) {
     let expected = expected(case, runs);
     for kernels in Kernels::available() {
         let one = found(case, kernels, 1, runs);
@@ -168,99 +168,6 @@ fn normalisation_takes_in_what_is_behind_it() {
         let has = |name: &str| names.iter().any(|n| n.starts_with(name));
         assert!(!has("ReluGrad") && !has("MaxPoolGrad"), "{name}: {names:?}");
         assert_eq!(has("NormalizePool"), pool.is_some(), "{name}: {names:?}");
-    }
-}
-
-/// A convolution of so many filters with bias, ReLU and pooling behind it, of features or, so that its gradient by the input is
-/// wanted too, of a variable. Of whole numbers there are ties.
-fn pooled(
-    b: &mut Builder,
-    (shape, filters, window): ([usize; 4], usize, crate::Convolution),
-    kernel: [usize; 2],
-    [inner, whole]: [bool; 2],
-) -> NodeId {
-    let round = |values: &mut Vec<f64>| values.iter_mut().filter(|_| whole).for_each(|v| *v = v.round());
-    let taps = window.window.kernel;
-    let weight = |b: &mut Builder, shape: &[usize]| {
-        let mut values = b.normal(shape.iter().product());
-        round(&mut values);
-        b.variable(crate::Role::Weight, sooner_base::Shape::new(shape), values)
-    };
-    let x = if inner {
-        weight(b, &shape)
-    } else {
-        let x = b.features(shape);
-        round(&mut b.features);
-        x
-    };
-    let w = weight(b, &[taps[0], taps[1], shape[3] / window.groups, filters]);
-    let bias = weight(b, &[filters]);
-    let y = b.graph.conv2d(x, w, window).expect("it fits");
-    let y = b.graph.add_bias(y, bias).expect("it fits");
-    let y = b.graph.relu(y).expect("it fits");
-    b.graph.max_pool(y, Window { kernel, stride: kernel, ..Window::valid(1, 1) }).expect("it fits")
-}
-
-#[test]
-fn convolutions_take_in_bias_relu_and_pooling() {
-    let plain = |window: Window| crate::Convolution { window, groups: 1 };
-    // Shape of x, filters, window, pooling; whether sums are exact, and whether the pooling is taken in.
-    let list = [
-        ([5, 8, 8, 1], 32, plain(Window::valid(5, 1)), [2, 2], true, true),
-        ([2, 9, 7, 3], 20, plain(Window::same(3, 1)), [3, 1], true, true),
-        ([40, 6, 6, 3], 4, plain(Window::same(3, 1)), [2, 2], true, true),
-        ([2, 6, 6, 8], 132, plain(Window::same(3, 1)), [6, 6], true, true),
-        // One image of one row; groups; a matrix product.
-        ([3, 1, 8, 4], 8, plain(Window::valid(1, 2)), [1, 2], true, true),
-        ([3, 5, 6, 8], 24, crate::Convolution { window: Window::same(3, 1), groups: 2 }, [1, 3], true, true),
-        ([6, 4, 4, 20], 36, plain(Window::valid(1, 1)), [2, 2], true, true),
-        // The fast algorithms, by themselves and in waves.
-        ([3, 12, 12, 32], 68, plain(Window::valid(5, 1)), [2, 2], false, true),
-        ([37, 10, 12, 16], 20, plain(Window::valid(5, 1)), [3, 4], false, true),
-        ([17, 8, 8, 48], 52, plain(Window::same(3, 1)), [2, 2], false, true),
-        ([3, 6, 6, 2], 7, plain(Window::same(3, 1)), [2, 2], true, false),
-    ];
-    for (i, (shape, filters, window, kernel, exact, taken)) in list.into_iter().enumerate() {
-        for inner in [false, true] {
-            let name = format!("conv2d {shape:?} -> {filters}, pooled by {kernel:?}, {inner}");
-            let case = one_operation(&name, 4000 + i as u64, &|b| {
-                pooled(b, (shape, filters, window), kernel, [inner, exact])
-            });
-            // Sums of some thousand products, the loss of some thousand of those.
-            check(&case, 1, 2e-5);
-            let steps = native(&case, Kernels::Auto, 1);
-            let names: Vec<String> = steps.steps().map(|kernel| format!("{kernel:?}")).collect();
-            let has = |name: &str| names.iter().any(|n| n.starts_with(name));
-            assert_eq!(has("ReluGrad") || has("MaxPool"), !taken, "{name}: {names:?}");
-            assert_eq!(has("Unpool("), taken && inner, "{name}: {names:?}");
-            let forward = Case { program: case.forward.clone(), ..case };
-            check(&forward, 1, 2e-5);
-        }
-    }
-}
-
-#[test]
-fn results_that_others_use_are_not_taken_in() {
-    for wanted in 0..4 {
-        let case = one_operation(&format!("used beside a pooling {wanted}"), 5000, &|b| {
-            let shape = [2, 4, 4, 3];
-            let (x, w, bias) = (b.weight(shape), b.weight([3, 3, 3, 8]), b.weight([8]));
-            let y = b.graph.conv2d(x, w, Window::same(3, 1)).expect("it fits");
-            let sum = b.graph.add_bias(y, bias).expect("it fits");
-            let relu = b.graph.relu(sum).expect("it fits");
-            let p = b.graph.max_pool(relu, Window::valid(2, 2)).expect("it fits");
-            match wanted {
-                0 => b.outputs.push(("conv".to_string(), y)),
-                1 => b.outputs.push(("bias".to_string(), sum)),
-                2 => b.outputs.push(("relu".to_string(), relu)),
-                _ => {
-                    let other = b.graph.avg_pool(relu, Window::valid(2, 2)).expect("it fits");
-                    return b.graph.add(p, other).expect("it fits");
-                }
-            }
-            p
-        });
-        check(&case, 1, 1e-5);
     }
 }
 
@@ -356,7 +263,7 @@ fn steps_make_gradients_of_few_rows() {
 }
 
 /// An operation, a random linear function of its result as the loss, and all gradients.
-fn one_operation(name: &str, salt: u64, build: &dyn Fn(&mut Builder) -> NodeId) -> Case {
+pub(super) fn one_operation(name: &str, salt: u64, build: &dyn Fn(&mut Builder) -> NodeId) -> Case {
     let mut b = Builder::new(1000 + salt);
     let y = build(&mut b);
     b.outputs.push(("y".to_string(), y));

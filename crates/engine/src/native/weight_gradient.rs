@@ -13,7 +13,7 @@
 
 use super::columns::LANES;
 use super::context::Context;
-use super::correlate::Geometry;
+use super::geometry::Geometry;
 use super::long_sums::LongSums;
 use super::packing::pack_panel;
 use super::padded::Padding;

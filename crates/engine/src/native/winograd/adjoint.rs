@@ -9,7 +9,7 @@ use super::convolution::turn;
 use super::tasks::{Input, Tasks};
 use super::tiles::{Scatter, scatter, spread_pairs};
 use crate::native::context::Context;
-use crate::native::correlate::Geometry;
+use crate::native::geometry::Geometry;
 use crate::native::pool::Disjoint;
 use crate::native::simd::Isa;
 

@@ -8,10 +8,13 @@ use super::tiles::{Gather, Spread, Wave, gather, spread_input};
 use super::transform::POINTS;
 use super::{CHUNK, Waves, chunk, staggered};
 use crate::native::context::Context;
-use crate::native::correlate::{Epilogue, Geometry};
+use crate::native::correlate::Epilogue;
+use crate::native::geometry::Geometry;
 use crate::native::pool::Disjoint;
 use crate::native::simd::Isa;
 use crate::native::tile::{Panel, Reading, packed_columns};
+use crate::native::weight_gradient::Gradient;
+use crate::ops::pool::chosen::Chosen;
 
 /// How a convolution is computed.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,6 +27,8 @@ pub(crate) struct Waved {
     /// Values from one point to the next, and from one tile to the next: input, results.
     strides: [usize; 2],
     rows: [usize; 2],
+    /// What becomes of a wave's results, or of what a wave's input is made: then waves are whole planes.
+    pooling: Option<Chosen>,
 }
 
 impl Waved {
@@ -33,39 +38,55 @@ impl Waved {
         let rows = [staggered(geometry.depth), packed_columns(&filters.panels)];
         let waves = Waves::new(&geometry, rows[0] + rows[1]);
         let strides = rows.map(|row| staggered(waves.each * row));
-        Waved { geometry, waves, filters, turned, strides, rows }
+        Waved { geometry, waves, filters, turned, strides, rows, pooling: None }
     }
 
-    /// Values of workspace that [`Waved::run`] takes: filters turned around, transformed; a wave's input and results;
-    /// zeros.
+    /// Makes p and codes of a pooling of y the results, and not y, if planes are small enough. Or if turned, takes dp and
+    /// codes instead of dy.
+    pub(crate) fn pool(&mut self, chosen: Chosen) -> bool {
+        let Some(waves) = self.waves.whole(&self.geometry, self.rows[0] + self.rows[1]) else { return false };
+        self.waves = waves;
+        self.strides = self.rows.map(|row| staggered(waves.each * row));
+        self.pooling = Some(chosen);
+        true
+    }
+
+    /// Values of workspace that [`Waved::run`] takes: filters transformed; a wave's input and results; its planes that are
+    /// pooled, or made of others; filters turned around; zeros.
     pub(crate) fn workspace(&self) -> usize {
         self.parts().iter().sum()
     }
 
-    fn parts(&self) -> [usize; 5] {
+    fn parts(&self) -> [usize; 6] {
         let turned = if self.turned { self.filters.given() } else { 0 };
         let [v, m] = self.strides.map(|stride| POINTS * stride);
-        [self.filters.points(), v, m, turned, self.geometry.depth]
+        let planes = self.pooling.map_or(0, |chosen| self.waves.planes() * chosen.plain());
+        [self.filters.points(), v, m, planes, turned, self.geometry.depth]
     }
 
-    /// Computes y. x: `[N, H, W, C]`; w: `[3, 3, C, K]`, or if turned `[3, 3, K, C]` whose taps are taken in reverse
-    /// order; y: `[N, I, J, K]`.
+    /// Computes y, or p and codes. x: `[N, H, W, C]`, or dp and codes that it is made of; w: `[3, 3, C, K]`, or if turned
+    /// `[3, 3, K, C]` whose taps are taken in reverse order; y: `[N, I, J, K]`.
     pub(crate) fn run(
         &self,
         cx: &mut Context,
-        [x, w]: [&[f32]; 2],
+        (x, w): (Gradient, &[f32]),
         epilogue: Epilogue,
         y: &mut [f32],
         workspace: &mut [f32],
     ) {
         let g = &self.geometry;
         let [images, height, width] = [g.images, g.source[0], g.source[1]];
-        assert!(x.len() == images * height * width * g.depth && w.len() == self.filters.given());
-        assert!(y.len() == images * g.output[0] * g.output[1] * g.width);
-        let [u, v, m, turned, zeros] = self.parts();
+        if let Gradient::Plain(x) = x {
+            assert!(x.len() == images * height * width * g.depth);
+        }
+        let pooled = self.pooling.filter(|_| !self.turned);
+        assert!(w.len() == self.filters.given());
+        assert!(pooled.is_some() || y.len() == images * g.output[0] * g.output[1] * g.width);
+        let [u, v, m, planes, turned, zeros] = self.parts();
         let (u, rest) = workspace[..self.workspace()].split_at_mut(u);
         let (v, rest) = rest.split_at_mut(v);
         let (m, rest) = rest.split_at_mut(m);
+        let (planes, rest) = rest.split_at_mut(planes);
         let (turned, zeros_) = rest.split_at_mut(turned);
         debug_assert_eq!(zeros_.len(), zeros);
         zeros_.fill(0.0);
@@ -80,8 +101,17 @@ impl Waved {
         let whole = [whole_row(g.depth, self.rows[0])];
         let y = Disjoint::new(y);
         for wave in self.waves.each() {
+            let [first, count] = wave.planes();
+            let (from, x) = match x {
+                Gradient::Plain(x) => (wave, x),
+                Gradient::Pooled(chosen, parts) => {
+                    let dy = &mut planes[..count * chosen.plain()];
+                    chosen.spread_together(cx, parts, first, dy);
+                    (wave.by_itself(), &*dy)
+                }
+            };
             let input = Spread {
-                wave,
+                wave: from,
                 planes: x,
                 extent: g.source,
                 depth: g.depth,
@@ -92,29 +122,37 @@ impl Waved {
                 stride: self.strides[0],
                 points: Disjoint::new(v),
             };
-            let count = wave.count;
-            let chunks = count.div_ceil(CHUNK);
+            let tiles = wave.count;
+            let chunks = tiles.div_ceil(CHUNK);
             cx.pool.run(chunks, &|task| {
                 // SAFETY: a wave has room for `each` tiles, and chunks do not overlap.
-                unsafe { spread_input(isa, &input, chunk(count, CHUNK, task.index)) }
+                unsafe { spread_input(isa, &input, chunk(tiles, CHUNK, task.index)) }
             });
             let results = Disjoint::new(m);
             let operands = [&*u, &*v];
             cx.pool.run(POINTS, &|task| self.product(isa, task.index, &wave, operands, results));
+            let (to, results) = match pooled {
+                Some(chosen) => (wave.by_itself(), Disjoint::new(&mut planes[..count * chosen.plain()])),
+                None => (wave, y),
+            };
             let output = Gather {
-                wave,
+                wave: to,
                 points: m,
                 stride: self.strides[1],
                 row: self.rows[1],
-                planes: y,
+                planes: results,
                 depth: g.width,
                 bias: epilogue.bias,
-                relu: epilogue.relu,
+                relu: epilogue.relu && pooled.is_none(),
             };
             cx.pool.run(chunks, &|task| {
                 // SAFETY: the products above have written these tiles; tiles are apart in y.
-                unsafe { gather(isa, &output, chunk(count, CHUNK, task.index)) }
+                unsafe { gather(isa, &output, chunk(tiles, CHUNK, task.index)) }
             });
+            if let Some(chosen) = pooled {
+                // SAFETY: `y` is borrowed mutably, and no task is left.
+                unsafe { chosen.pool_together(cx, &planes[..count * chosen.plain()], y, [first, images]) };
+            }
         }
     }
 

@@ -6,7 +6,8 @@
 use super::tasks::{Input, Tasks};
 use super::tiles::{GatherPairs, gather_pairs, spread_input};
 use crate::native::context::Context;
-use crate::native::correlate::{Epilogue, Geometry};
+use crate::native::correlate::Epilogue;
+use crate::native::geometry::Geometry;
 use crate::native::pool::Disjoint;
 use crate::native::simd::Isa;
 use crate::ops::pool::chosen::Chosen;
@@ -26,7 +27,7 @@ impl Local {
         Local { tasks: Tasks::new(geometry, output, isa), pooling: None }
     }
 
-    /// Makes p and codes of a pooling of ReLU of y the results, and not y.
+    /// Makes p and codes of a pooling of y the results, and not y.
     pub(crate) fn pool(&mut self, chosen: Chosen) {
         self.pooling = Some(chosen);
     }
@@ -96,8 +97,7 @@ impl Local {
             });
             if let Some(chosen) = self.pooling {
                 // SAFETY: tasks have images of their own.
-                let parts = unsafe { chosen.images(out, g.images, [image, images]) };
-                chosen.pool(isa, &unpooled[..images * plane], parts);
+                unsafe { chosen.pool(isa, &unpooled[..images * plane], out, [image, g.images]) };
             }
         });
     }

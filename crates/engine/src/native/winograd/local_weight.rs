@@ -10,7 +10,7 @@ use super::tiles::{Grid, Spread, Wave, spread_input, spread_pairs};
 use super::transform::POINTS;
 use super::{PAIR, even, local_tiles, staggered};
 use crate::native::context::Context;
-use crate::native::correlate::Geometry;
+use crate::native::geometry::Geometry;
 use crate::native::pool::Disjoint;
 use crate::native::simd::Isa;
 use crate::native::tile::{Reading, packed_columns};

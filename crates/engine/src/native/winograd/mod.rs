@@ -25,9 +25,11 @@ mod weight;
 mod tests;
 
 use super::context::Context;
-use super::correlate::{Epilogue, Geometry};
+use super::correlate::Epilogue;
+use super::geometry::Geometry;
 use super::memory::LINE;
 use super::simd::Isa;
+use super::weight_gradient::Gradient;
 use crate::ops::pool::chosen::Chosen;
 use adjoint::Adjoint;
 use convolution::Waved;
@@ -110,13 +112,24 @@ impl Fast {
         Fast::Local(Local::new(geometry, isa))
     }
 
-    /// Makes p and codes of a pooling of ReLU of y the results, and not y, if it can.
+    /// Makes p and codes of a pooling of y the results, and not y, if it can.
     pub(crate) fn pool(&mut self, chosen: Chosen) -> bool {
         match self {
-            Fast::Local(plan) => plan.pool(chosen),
-            Fast::Waved(_) | Fast::Adjoint(_) => return false,
+            Fast::Waved(plan) => plan.pool(chosen),
+            Fast::Local(plan) => {
+                plan.pool(chosen);
+                true
+            }
+            Fast::Adjoint(_) => false,
         }
-        true
+    }
+
+    /// Takes the gradient that it goes back from as dp and codes of a pooling, if it can.
+    pub(crate) fn unpool(&mut self, chosen: Chosen) -> bool {
+        match self {
+            Fast::Waved(plan) => plan.pool(chosen),
+            Fast::Local(_) | Fast::Adjoint(_) => false,
+        }
     }
 
     /// Values of workspace that [`Fast::run`] takes.
@@ -138,19 +151,20 @@ impl Fast {
     }
 
     /// Computes y `[N, I, J, K]` from x `[N, H, W, C]` and w `[T, T, C, K]`, or as [`Fast::new`] says. A gradient has no
-    /// epilogue.
+    /// epilogue. x may be a gradient that is given as dp and codes, if [`Fast::unpool`] said so.
     pub(crate) fn run(
         &self,
         cx: &mut Context,
-        operands: [&[f32]; 2],
+        (x, w): (Gradient, &[f32]),
         epilogue: Epilogue,
         y: &mut [f32],
         workspace: &mut [f32],
     ) {
-        match self {
-            Fast::Waved(plan) => plan.run(cx, operands, epilogue, y, workspace),
-            Fast::Local(plan) => plan.run(cx, operands, epilogue, y, workspace),
-            Fast::Adjoint(plan) => plan.run(cx, operands, y, workspace),
+        match (self, x) {
+            (Fast::Waved(plan), x) => plan.run(cx, (x, w), epilogue, y, workspace),
+            (Fast::Local(plan), Gradient::Plain(x)) => plan.run(cx, [x, w], epilogue, y, workspace),
+            (Fast::Adjoint(plan), Gradient::Plain(x)) => plan.run(cx, [x, w], y, workspace),
+            _ => unreachable!("a plan knows how its gradient is given"),
         }
     }
 }
@@ -188,11 +202,26 @@ impl FastGradWeight {
         }
     }
 
-    /// x `[N, H, W, C]`, dy `[N, I, J, K]` -> dw `[T, T, C, K]`.
-    pub(crate) fn run(&self, cx: &mut Context, operands: [&[f32]; 2], dw: &mut [f32], workspace: &mut [f32]) {
+    /// Takes dy as dp and codes of a pooling, if it can.
+    pub(crate) fn unpool(&mut self, chosen: Chosen) -> bool {
         match self {
-            FastGradWeight::Waved(plan) => plan.run(cx, operands, dw, workspace),
-            FastGradWeight::Local(plan) => plan.run(cx, operands, dw, workspace),
+            FastGradWeight::Waved(plan) => plan.unpool(chosen),
+            FastGradWeight::Local(_) => false,
+        }
+    }
+
+    /// x `[N, H, W, C]`, dy `[N, I, J, K]`, or dp and codes that it is made of -> dw `[T, T, C, K]`.
+    pub(crate) fn run(
+        &self,
+        cx: &mut Context,
+        (x, dy): (&[f32], Gradient),
+        dw: &mut [f32],
+        workspace: &mut [f32],
+    ) {
+        match (self, dy) {
+            (FastGradWeight::Waved(plan), dy) => plan.run(cx, (x, dy), dw, workspace),
+            (FastGradWeight::Local(plan), Gradient::Plain(dy)) => plan.run(cx, [x, dy], dw, workspace),
+            _ => unreachable!("a plan knows how its gradient is given"),
         }
     }
 }
@@ -227,11 +256,26 @@ impl Waves {
     /// Waves of tiles that have this many values at each point.
     fn new(g: &Geometry, values: usize) -> Waves {
         let grid = Grid::new(g.output);
-        let tiles = g.images * grid.per_plane();
         // What a wave may not cut.
         let whole = if grid.has_short() { grid.per_plane() } else { 1 };
+        Waves::of(g, values, (grid, whole))
+    }
+
+    /// The same of whole planes, if these are not too large.
+    fn whole(self, g: &Geometry, values: usize) -> Option<Waves> {
+        let each = self.grid.per_plane();
+        (each <= TILES).then(|| Waves::of(g, values, (self.grid, each)))
+    }
+
+    fn of(g: &Geometry, values: usize, (grid, whole): (Grid, usize)) -> Waves {
+        let tiles = g.images * grid.per_plane();
         let most = ((WAVE / (POINTS * values.max(1))).max(TILES) / whole).max(1);
         Waves { grid, tiles, each: even(tiles / whole, most) * whole }
+    }
+
+    /// Most planes of a wave of whole ones.
+    fn planes(self) -> usize {
+        self.each / self.grid.per_plane()
     }
 
     fn each(self) -> impl Iterator<Item = Wave> {

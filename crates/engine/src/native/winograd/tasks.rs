@@ -9,7 +9,7 @@ use super::products::Products;
 use super::tiles::{Grid, Spread, Wave};
 use super::transform::POINTS;
 use super::{PAIR, even, local_tiles, staggered};
-use crate::native::correlate::Geometry;
+use crate::native::geometry::Geometry;
 use crate::native::pool::Disjoint;
 use crate::native::simd::Isa;
 use crate::native::tile::{Reading, packed_columns};

@@ -2,8 +2,10 @@
 
 use super::{Fast, FastGradWeight};
 use crate::native::context::Context;
-use crate::native::correlate::{Epilogue, Geometry, Strides};
+use crate::native::correlate::Epilogue;
+use crate::native::geometry::{Geometry, Strides};
 use crate::native::pool::Pool;
+use crate::native::weight_gradient::Gradient;
 use crate::native::{Isa, Kernels};
 use sooner_base::{Purpose, Seed};
 use std::num::NonZeroUsize;
@@ -115,9 +117,9 @@ fn run(sizes: Sizes, (isa, threads): (Isa, usize), [x, w, dy, bias]: [&[f32]; 4]
     let mut results = [sizes.x(), w.len(), sizes.y()].map(|len| vec![f32::NAN; len]);
     let [dx, dw, y] = &mut results;
     let epilogue = Epilogue { bias: Some(bias), relu: true };
-    forward.run(cx, [x, w], epilogue, y, &mut vec![f32::NAN; forward.workspace()]);
-    back.run(cx, [dy, w], Epilogue::default(), dx, &mut vec![f32::NAN; back.workspace()]);
-    weight.run(cx, [x, dy], dw, &mut vec![f32::NAN; weight.workspace()]);
+    forward.run(cx, (Gradient::Plain(x), w), epilogue, y, &mut vec![f32::NAN; forward.workspace()]);
+    back.run(cx, (Gradient::Plain(dy), w), Epilogue::default(), dx, &mut vec![f32::NAN; back.workspace()]);
+    weight.run(cx, (x, Gradient::Plain(dy)), dw, &mut vec![f32::NAN; weight.workspace()]);
     results
 }
 

@@ -71,6 +71,16 @@ pub(super) struct Wave {
 }
 
 impl Wave {
+    /// The first plane and the number of planes, if it has whole ones.
+    pub(super) fn planes(&self) -> [usize; 2] {
+        [self.first, self.count].map(|tiles| tiles / self.grid.per_plane())
+    }
+
+    /// The same for planes that lie by themselves, if it has whole ones.
+    pub(super) fn by_itself(self) -> Wave {
+        Wave { first: 0, ..self }
+    }
+
     /// The plane of a tile of this wave, the row and column of its first result, and what is short in it.
     #[inline(always)]
     pub(super) fn find(&self, tile: usize) -> (usize, [usize; 2], [bool; 2]) {

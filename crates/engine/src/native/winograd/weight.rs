@@ -9,10 +9,12 @@ use super::tiles::{Spread, Wave, spread_gradient, spread_input};
 use super::transform::POINTS;
 use super::{CHUNK, Waves, chunk, staggered};
 use crate::native::context::Context;
-use crate::native::correlate::Geometry;
+use crate::native::geometry::Geometry;
 use crate::native::pool::Disjoint;
 use crate::native::simd::Isa;
 use crate::native::tile::{Reading, packed_columns};
+use crate::native::weight_gradient::Gradient;
+use crate::ops::pool::chosen::Chosen;
 
 /// How a gradient by weights is computed.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,6 +27,8 @@ pub(crate) struct WavedGradWeight {
     strides: [usize; 2],
     /// Values of a tile at a point of the input, and of a row of sums.
     rows: [usize; 2],
+    /// Of what a wave's output gradient is made: then waves are whole planes.
+    pooling: Option<Chosen>,
 }
 
 impl WavedGradWeight {
@@ -34,29 +38,49 @@ impl WavedGradWeight {
         let rows = [staggered(geometry.depth), packed_columns(&filters.panels)];
         let waves = Waves::new(&geometry, rows[0] + rows[1]);
         let strides = rows.map(|row| staggered(waves.each * row));
-        WavedGradWeight { geometry, waves, filters, strides, rows }
+        WavedGradWeight { geometry, waves, filters, strides, rows, pooling: None }
     }
 
-    /// Values of workspace that [`WavedGradWeight::run`] takes: the sums, a wave's input and output gradient, zeros.
+    /// Takes dy as dp and codes of a pooling, if planes are small enough.
+    pub(crate) fn unpool(&mut self, chosen: Chosen) -> bool {
+        let Some(waves) = self.waves.whole(&self.geometry, self.rows[0] + self.rows[1]) else { return false };
+        self.waves = waves;
+        self.strides = self.rows.map(|row| staggered(waves.each * row));
+        self.pooling = Some(chosen);
+        true
+    }
+
+    /// Values of workspace that [`WavedGradWeight::run`] takes: the sums, a wave's input and output gradient, its
+    /// planes of dy that are made of others, zeros.
     pub(crate) fn workspace(&self) -> usize {
         self.parts().iter().sum()
     }
 
-    fn parts(&self) -> [usize; 4] {
+    fn parts(&self) -> [usize; 5] {
         let [v, z] = self.strides.map(|stride| POINTS * stride);
-        [self.filters.points(), v, z, self.geometry.depth.max(self.geometry.width)]
+        let planes = self.pooling.map_or(0, |chosen| self.waves.planes() * chosen.plain());
+        [self.filters.points(), v, z, planes, self.geometry.depth.max(self.geometry.width)]
     }
 
-    /// x: `[N, H, W, C]`, dy: `[N, I, J, K]` -> dw: `[3, 3, C, K]`.
-    pub(crate) fn run(&self, cx: &mut Context, [x, dy]: [&[f32]; 2], dw: &mut [f32], workspace: &mut [f32]) {
+    /// x: `[N, H, W, C]`, dy: `[N, I, J, K]`, or dp and codes that it is made of -> dw: `[3, 3, C, K]`.
+    pub(crate) fn run(
+        &self,
+        cx: &mut Context,
+        (x, dy): (&[f32], Gradient),
+        dw: &mut [f32],
+        workspace: &mut [f32],
+    ) {
         let g = &self.geometry;
         assert!(x.len() == g.images * g.source[0] * g.source[1] * g.depth);
-        assert!(dy.len() == g.images * g.output[0] * g.output[1] * g.width);
+        if let Gradient::Plain(dy) = dy {
+            assert!(dy.len() == g.images * g.output[0] * g.output[1] * g.width);
+        }
         assert!(dw.len() == self.filters.given());
-        let [sums, v, z, _] = self.parts();
+        let [sums, v, z, planes, _] = self.parts();
         let (sums, rest) = workspace[..self.workspace()].split_at_mut(sums);
         let (v, rest) = rest.split_at_mut(v);
-        let (z, zeros) = rest.split_at_mut(z);
+        let (z, rest) = rest.split_at_mut(z);
+        let (planes, zeros) = rest.split_at_mut(planes);
         zeros.fill(0.0);
         if self.rows[1] > g.width {
             // Columns that only fill up the last panel.
@@ -78,7 +102,17 @@ impl WavedGradWeight {
                 stride: self.strides[0],
                 points: Disjoint::new(v),
             };
+            let (from, dy) = match dy {
+                Gradient::Plain(dy) => (wave, dy),
+                Gradient::Pooled(chosen, parts) => {
+                    let [first, count] = wave.planes();
+                    let dy = &mut planes[..count * chosen.plain()];
+                    chosen.spread_together(cx, parts, first, dy);
+                    (wave.by_itself(), &*dy)
+                }
+            };
             let output = Spread {
+                wave: from,
                 planes: dy,
                 extent: g.output,
                 depth: g.width,

@@ -89,7 +89,7 @@ impl Forward {
         Forward { fast: None, parts, width, pooling: None }
     }
 
-    /// The same, whose results are p and codes of a pooling of ReLU of y, where y has so many values, and not y.
+    /// The same, whose results are p and codes of a pooling of y, where y has so many values, and not y.
     pub(crate) fn pooling(mut self, chosen: Chosen, values: usize) -> Forward {
         if self.fast.as_mut().is_some_and(|fast| fast.pool(chosen)) {
             return self;
@@ -141,7 +141,8 @@ impl Forward {
         workspace: &mut [f32],
     ) {
         if let Some(fast) = &self.fast {
-            fast.run(cx, operands, epilogue, y, workspace);
+            let [x, w] = operands;
+            fast.run(cx, (Gradient::Plain(x), w), epilogue, y, workspace);
         }
         for (g, part) in self.parts.iter().enumerate() {
             let bias = epilogue.bias.map(|bias| &bias[g * self.width..(g + 1) * self.width]);
@@ -188,6 +189,9 @@ impl GradWeight {
 
     /// The same, for a dy of so many values that is given as dp and codes of a pooling.
     pub(crate) fn pooling(mut self, chosen: Chosen, values: usize) -> GradWeight {
+        if self.fast.as_mut().is_some_and(|fast| fast.unpool(chosen)) {
+            return self;
+        }
         let own = match &mut self.parts[..] {
             [only] => only.unpool(chosen),
             _ => false,
@@ -230,8 +234,8 @@ impl GradWeight {
             }
             (dy, _) => dy,
         };
-        if let (Some(fast), Gradient::Plain(dy)) = (&self.fast, dy) {
-            return fast.run(cx, [x, dy], dw, workspace);
+        if let Some(fast) = &self.fast {
+            return fast.run(cx, (x, dy), dw, workspace);
         }
         if let [only] = &self.parts[..] {
             return only.run(cx, (x, dy), dw, workspace);
@@ -342,6 +346,17 @@ impl GradInput {
         found
     }
 
+    /// Takes dy as dp and codes of a pooling, if it can make it in parts: no part of it for several tasks.
+    pub(crate) fn unpool(&mut self, chosen: Chosen) -> bool {
+        if let Some(fast) = &mut self.fast {
+            return fast.unpool(chosen);
+        }
+        match &mut self.phases[..] {
+            [only] => !self.gaps && only.unpool(chosen),
+            _ => false,
+        }
+    }
+
     /// Values of workspace that [`GradInput::run`] takes.
     pub(crate) fn workspace(&self) -> usize {
         self.fast.as_ref().map_or(most(&self.phases, Correlation::workspace), Fast::workspace)
@@ -353,15 +368,21 @@ impl GradInput {
     }
 
     /// Computes dx.
-    pub(crate) fn run(&self, cx: &mut Context, operands: [&[f32]; 2], dx: &mut [f32], workspace: &mut [f32]) {
+    pub(crate) fn run(
+        &self,
+        cx: &mut Context,
+        (dy, w): (Gradient, &[f32]),
+        dx: &mut [f32],
+        workspace: &mut [f32],
+    ) {
         if let Some(fast) = &self.fast {
-            fast.run(cx, operands, Epilogue::default(), dx, workspace);
+            fast.run(cx, (dy, w), Epilogue::default(), dx, workspace);
         }
         if self.gaps {
             cx.pool.parts(dx, 1 << 14, &|_, part| part.fill(0.0));
         }
         for phase in &self.phases {
-            phase.run(cx, operands, Epilogue::default(), dx, workspace);
+            phase.run_from(cx, (dy, w), Epilogue::default(), dx, workspace);
         }
     }
 }

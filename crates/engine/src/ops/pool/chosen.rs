@@ -1,10 +1,10 @@
-//! Max pooling of a convolution's results with the ReLU before it: kept are the pooled values p and, for each of them, a code
-//! of the element that it came from, so that results before the pooling, and their gradient, need not be kept.
+//! Max pooling of a convolution's results, perhaps with the ReLU before it: kept are the pooled values p and, for each of them,
+//! a code of the element that it came from, so that results before the pooling, and their gradient, need not be kept.
 //!
-//! y: `[N, H, W, C]`; windows of KH x KW that cover it without overlap; p, codes: `[N, H', W', C]`. A code is the element's
-//! place in its window, row by row, or `NONE` where p is not positive and so lets no gradient through. Codes are bytes, four
-//! to a value of memory. The element is the same as for pooling and ReLU apart: the first of the largest, where they are
-//! positive.
+//! y: `[N, H, W, C]`; windows of KH x KW side by side, of which H' x W' fit, so that the last rows and columns may be in none;
+//! p, codes: `[N, H', W', C]`. A code is the element's place in its window, row by row, or with a ReLU `NONE` where p is not
+//! positive and so lets no gradient through. Codes are bytes, four to a value of memory. The element is the same as for pooling
+//! and ReLU apart: the first of the largest, with a ReLU where they are positive.
 
 #![allow(unsafe_code)]
 
@@ -18,34 +18,39 @@ const NONE: u8 = u8::MAX;
 /// Codes in a value of memory.
 const CODES: usize = size_of::<f32>();
 
-/// Windows that cover images without overlap.
+/// Windows side by side.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Chosen {
     kernel: [usize; 2],
+    /// H, W
+    extent: [usize; 2],
     /// H', W'
     windows: [usize; 2],
     channels: usize,
+    /// Whether a ReLU is before the pooling.
+    relu: bool,
 }
 
 impl Chosen {
-    /// The windows of a pooling of y, if they cover it without overlap, and codes of an image fill whole values of memory.
-    pub(crate) fn new(window: &Window, y: &Shape) -> Option<Chosen> {
+    /// The windows of a pooling of y, if they do not overlap, and codes of a row of them fill whole values of memory.
+    pub(crate) fn new(window: &Window, y: &Shape, relu: bool) -> Option<Chosen> {
         let kernel = window.kernel;
-        let covers = window.stride == kernel
+        let extent = [y[1], y[2]];
+        let apart = window.stride == kernel
             && window.dilation == [1, 1]
             && window.pad_low == [0, 0]
             && window.pad_high == [0, 0]
-            && (0..2).all(|d| kernel[d] > 0 && y[d + 1].is_multiple_of(kernel[d]))
+            && (0..2).all(|d| kernel[d] > 0 && kernel[d] <= extent[d])
             && kernel[0] * kernel[1] <= usize::from(NONE)
             && y[3].is_multiple_of(CODES)
             && !y.is_empty();
-        let windows = || [0, 1].map(|d| y[d + 1] / kernel[d]);
-        covers.then(|| Chosen { kernel, windows: windows(), channels: y[3] })
+        let windows = || [0, 1].map(|d| extent[d] / kernel[d]);
+        apart.then(|| Chosen { kernel, extent, windows: windows(), channels: y[3], relu })
     }
 
     /// Values of an image of y.
     pub(crate) fn plain(&self) -> usize {
-        self.kernel[0] * self.kernel[1] * self.pooled()
+        self.extent[0] * self.extent[1] * self.channels
     }
 
     /// Values of an image of p, and codes.
@@ -58,59 +63,106 @@ impl Chosen {
         count / CODES
     }
 
-    /// Where p and codes of images from `first` on are in memory that holds p and then the codes of all images.
+    /// Where p and codes of a strip, a row of windows, are in memory that holds p and then the codes of all images; of strip
+    /// number `strip` counted through the images.
     ///
     /// # Safety
-    /// As for [`Disjoint::range`]: nobody else uses these images of it.
-    pub(crate) unsafe fn images<'o>(
-        &self,
-        out: Disjoint<'o>,
-        all: usize,
-        [first, count]: [usize; 2],
-    ) -> [&'o mut [f32]; 2] {
-        let pooled = self.pooled();
+    /// As for [`Disjoint::range`]: nobody else uses these parts of it.
+    unsafe fn parts<'o>(&self, out: Disjoint<'o>, images: usize, strip: usize) -> [&'o mut [f32]; 2] {
+        let [_, pooled] = self.strip();
         let codes = Chosen::codes(pooled);
         // SAFETY: handed on to the caller; values and codes lie apart.
         unsafe {
-            [
-                out.range(first * pooled, count * pooled),
-                out.range(all * pooled + first * codes, count * codes),
-            ]
+            [out.range(strip * pooled, pooled), out.range(images * self.pooled() + strip * codes, codes)]
         }
     }
 
-    /// Images of y -> their p and codes.
-    pub(crate) fn pool(&self, isa: Isa, y: &[f32], [p, codes]: [&mut [f32]; 2]) {
-        pool_strips(isa, self, y, p, bytes_mut(codes));
+    /// Where in its images of y strip number `strip` is; with the rows in no window that follow it, if it is an image's last.
+    fn rows(&self, strip: usize) -> Range<usize> {
+        let (image, row) = (strip / self.windows[0], strip % self.windows[0]);
+        let [values, _] = self.strip();
+        let last = row + 1 == self.windows[0];
+        let end = if last { self.plain() } else { (row + 1) * values };
+        image * self.plain() + row * values..image * self.plain() + end
+    }
+
+    /// y of images from `first` on, and `out` for p and codes of so many `images` in all -> their p and codes.
+    ///
+    /// # Safety
+    /// Nobody else uses these images' parts of `out`.
+    pub(crate) unsafe fn pool(&self, isa: Isa, y: &[f32], out: Disjoint, [first, images]: [usize; 2]) {
+        for strip in 0..y.len() / self.plain() * self.windows[0] {
+            // SAFETY: handed on to the caller.
+            let [p, codes] = unsafe { self.parts(out, images, first * self.windows[0] + strip) };
+            pool_strip(isa, self, &y[self.rows(strip)], p, bytes_mut(codes));
+        }
+    }
+
+    /// As [`Chosen::pool`], by all threads.
+    ///
+    /// # Safety
+    /// As there.
+    pub(crate) unsafe fn pool_together(
+        &self,
+        cx: &Context,
+        y: &[f32],
+        out: Disjoint,
+        [first, images]: [usize; 2],
+    ) {
+        let strips = y.len() / self.plain() * self.windows[0];
+        let each = self.strips_per_task();
+        cx.pool.run(strips.div_ceil(each), &|task| {
+            for strip in task.index * each..strips.min((task.index + 1) * each) {
+                // SAFETY: handed on to the caller; each task has strips of its own.
+                let [p, codes] = unsafe { self.parts(out, images, first * self.windows[0] + strip) };
+                pool_strip(cx.isa, self, &y[self.rows(strip)], p, bytes_mut(codes));
+            }
+        });
     }
 
     /// All of y -> p and then codes.
     pub(crate) fn pool_all(&self, cx: &Context, y: &[f32], out: &mut [f32]) {
         let images = y.len() / self.plain();
-        let each = (PART / self.plain()).max(1);
-        let out = Disjoint::new(out);
-        cx.pool.run(images.div_ceil(each), &|task| {
-            let first = task.index * each;
-            let count = each.min(images - first);
-            // SAFETY: each task has images of its own.
-            let parts = unsafe { self.images(out, images, [first, count]) };
-            self.pool(cx.isa, &y[first * self.plain()..(first + count) * self.plain()], parts);
-        });
+        // SAFETY: `out` is borrowed mutably.
+        unsafe { self.pool_together(cx, y, Disjoint::new(out), [0, images]) }
     }
 
     /// dp and codes of images from `first` on, as many as there is room for -> their dy.
-    pub(crate) fn spread(&self, isa: Isa, [dp, codes]: [&[f32]; 2], first: usize, dy: &mut [f32]) {
-        let pooled = self.pooled();
-        let images = first * pooled..(first + dy.len() / self.plain()) * pooled;
-        spread_strips(isa, self, &dp[images.clone()], &bytes(codes)[images], dy);
+    pub(crate) fn spread(&self, isa: Isa, operands: [&[f32]; 2], first: usize, dy: &mut [f32]) {
+        for strip in 0..dy.len() / self.plain() * self.windows[0] {
+            let rows = self.rows(strip);
+            self.spread_one(isa, operands, first * self.windows[0] + strip, &mut dy[rows]);
+        }
+    }
+
+    /// As [`Chosen::spread`], by all threads.
+    pub(crate) fn spread_together(&self, cx: &Context, operands: [&[f32]; 2], first: usize, dy: &mut [f32]) {
+        let strips = dy.len() / self.plain() * self.windows[0];
+        let each = self.strips_per_task();
+        let dy = Disjoint::new(dy);
+        cx.pool.run(strips.div_ceil(each), &|task| {
+            for strip in task.index * each..strips.min((task.index + 1) * each) {
+                let rows = self.rows(strip);
+                // SAFETY: each task has strips of its own.
+                let dy = unsafe { dy.range(rows.start, rows.len()) };
+                self.spread_one(cx.isa, operands, first * self.windows[0] + strip, dy);
+            }
+        });
+    }
+
+    fn spread_one(&self, isa: Isa, [dp, codes]: [&[f32]; 2], strip: usize, dy: &mut [f32]) {
+        let [_, pooled] = self.strip();
+        let range = strip * pooled..(strip + 1) * pooled;
+        spread_strip(isa, self, &dp[range.clone()], &bytes(codes)[range], dy);
+    }
+
+    fn strips_per_task(&self) -> usize {
+        (PART / self.strip()[0]).max(1)
     }
 
     /// dp, codes -> dy, all of it.
     pub(crate) fn spread_all(&self, cx: &Context, operands: [&[f32]; 2], dy: &mut [f32]) {
-        let each = (PART / self.plain()).max(1);
-        cx.pool.parts(dy, each * self.plain(), &|task, dy| {
-            self.spread(cx.isa, operands, task.index * each, dy);
-        });
+        self.spread_together(cx, operands, 0, dy);
     }
 
     /// dp, codes -> `[C]`: sums of dy over all its pixels. The workspace holds [`Chosen::sums_workspace`] values.
@@ -138,11 +190,10 @@ impl Chosen {
         Slices::of(count / self.channels, self.channels).workspace(self.channels)
     }
 
-    /// Values of a strip, a row of windows: of y, of p.
+    /// Values of a strip: of y, of p.
     #[inline(always)]
     fn strip(&self) -> [usize; 2] {
-        let pooled = self.windows[1] * self.channels;
-        [self.kernel[0] * self.kernel[1] * pooled, pooled]
+        [self.kernel[0] * self.extent[1] * self.channels, self.windows[1] * self.channels]
     }
 }
 
@@ -197,14 +248,14 @@ impl Lanes<'_> {
     /// Where in its strip the element of the window in row a and column b of it is.
     #[inline(always)]
     fn element(self, [a, b]: [usize; 2]) -> Range<usize> {
-        let Chosen { kernel, windows, channels } = *self.chosen;
-        let at = ((a * windows[1] + self.window) * kernel[1] + b) * channels;
+        let Chosen { kernel, extent, channels, .. } = *self.chosen;
+        let at = (a * extent[1] + self.window * kernel[1] + b) * channels;
         at + self.c..at + channels
     }
 
-    /// y -> p and codes: the first of the largest values of a window of this size, after a ReLU.
+    /// y -> p and codes: the first of the largest values of a window of this size, perhaps after a ReLU.
     #[inline(always)]
-    fn choose<const WHOLE: bool>(
+    fn choose<const WHOLE: bool, const RELU: bool>(
         self,
         [rows, columns]: [usize; 2],
         y: &[f32],
@@ -225,8 +276,9 @@ impl Lanes<'_> {
         }
         let mut narrow = [0; LANES];
         for i in 0..LANES {
-            narrow[i] = if best[i] > 0.0 { code[i] as u8 } else { NONE };
-            best[i] = if best[i] <= 0.0 { 0.0 } else { best[i] };
+            let passes = !RELU | (best[i] > 0.0);
+            narrow[i] = if passes { code[i] as u8 } else { NONE };
+            best[i] = if RELU & (best[i] <= 0.0) { 0.0 } else { best[i] };
         }
         put::<_, WHOLE>(best, &mut p[self.pooled()]);
         put::<_, WHOLE>(narrow, &mut codes[self.pooled()]);
@@ -254,41 +306,46 @@ impl Lanes<'_> {
     }
 }
 
-/// Calls this for the lanes of all windows of a strip, with the size of a window and whether they are whole.
+/// Calls this for the lanes of all windows of a strip, with the size of a window, whether they are whole, and what else
+/// is known beforehand.
 macro_rules! each_lanes {
-    ($chosen:ident, $call:ident($($arg:expr),*)) => {
+    ($chosen:ident, $call:ident[$($relu:literal)?]($($arg:expr),*)) => {
         for window in 0..$chosen.windows[1] {
             let whole = $chosen.channels - $chosen.channels % LANES;
             for c in (0..whole).step_by(LANES) {
                 let lanes = Lanes { chosen: $chosen, window, c };
                 match $chosen.kernel {
                     // Of known size, and so without loops.
-                    [2, 2] => lanes.$call::<true>([2, 2], $($arg),*),
-                    kernel => lanes.$call::<true>(kernel, $($arg),*),
+                    [2, 2] => lanes.$call::<true $(, $relu)?>([2, 2], $($arg),*),
+                    kernel => lanes.$call::<true $(, $relu)?>(kernel, $($arg),*),
                 }
             }
             if whole < $chosen.channels {
-                Lanes { chosen: $chosen, window, c: whole }.$call::<false>($chosen.kernel, $($arg),*);
+                let lanes = Lanes { chosen: $chosen, window, c: whole };
+                lanes.$call::<false $(, $relu)?>($chosen.kernel, $($arg),*);
             }
         }
     };
 }
 
 multiversion! {
-    fn pool_strips(chosen: &Chosen, y: &[f32], p: &mut [f32], codes: &mut [u8]) {
-        let [strip, pooled] = chosen.strip();
-        let results = p.chunks_exact_mut(pooled).zip(codes.chunks_exact_mut(pooled));
-        for (y, (p, codes)) in y.chunks_exact(strip).zip(results) {
-            each_lanes!(chosen, choose(y, (&mut *p, &mut *codes)));
+    fn pool_strip(chosen: &Chosen, y: &[f32], p: &mut [f32], codes: &mut [u8]) {
+        if chosen.relu {
+            each_lanes!(chosen, choose[true](y, (&mut *p, &mut *codes)));
+        } else {
+            each_lanes!(chosen, choose[false](y, (&mut *p, &mut *codes)));
         }
     }
 
-    fn spread_strips(chosen: &Chosen, dp: &[f32], codes: &[u8], dy: &mut [f32]) {
-        let [strip, pooled] = chosen.strip();
-        let operands = dp.chunks_exact(pooled).zip(codes.chunks_exact(pooled));
-        for (dy, operands) in dy.chunks_exact_mut(strip).zip(operands) {
-            each_lanes!(chosen, send(operands, &mut *dy));
+    fn spread_strip(chosen: &Chosen, dp: &[f32], codes: &[u8], dy: &mut [f32]) {
+        each_lanes!(chosen, send[]((dp, codes), &mut *dy));
+        let [strip, _] = chosen.strip();
+        let (windows, below) = dy.split_at_mut(strip);
+        let covered = chosen.windows[1] * chosen.kernel[1] * chosen.channels;
+        for row in windows.chunks_exact_mut(chosen.extent[1] * chosen.channels) {
+            row[covered..].fill(0.0);
         }
+        below.fill(0.0);
     }
 
     /// Adds the dp that comes through, blocks of rows first among themselves so that rounding stays small.
@@ -321,7 +378,7 @@ multiversion! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::native::Kernels;
+    use crate::native::{Kernels, Pool};
 
     /// Values with ties, zeros of both signs, infinities and NaN.
     fn values(count: usize) -> Vec<f32> {
@@ -333,76 +390,107 @@ mod tests {
         (0..count).map(value).collect()
     }
 
-    #[test]
-    fn the_first_of_the_largest_that_are_positive_is_chosen() {
-        for (kernel, windows, channels) in [
-            ([2, 2], [3, 2], 4),
-            ([2, 2], [1, 5], 16),
-            ([2, 2], [2, 2], 36),
-            ([3, 1], [2, 3], 20),
-            ([1, 4], [1, 1], 64),
-        ] {
-            let images = 3;
-            let [height, width] = [0, 1].map(|d| kernel[d] * windows[d]);
-            let window = Window { kernel, stride: kernel, ..Window::valid(1, 1) };
-            let shape = Shape::from([images, height, width, channels]);
-            let chosen = Chosen::new(&window, &shape).expect("it covers");
-            let y = values(shape.len());
-            let count = images * chosen.pooled();
-            let dp: Vec<f32> = (0..count).map(|i| i as f32 + 1.0).collect();
-            let (mut p, mut dy, mut sums) = (vec![0f32; count], vec![0f32; y.len()], vec![0f32; channels]);
-            for (to, p) in p.iter_mut().enumerate() {
-                let (c, at) = (to % channels, to / channels);
-                let (n, i, j) = (at / windows[1] / windows[0], at / windows[1] % windows[0], at % windows[1]);
-                let place = |a: usize, b: usize| {
-                    ((n * height + i * kernel[0] + a) * width + j * kernel[1] + b) * channels + c
-                };
-                let mut best = place(0, 0);
-                for a in 0..kernel[0] {
-                    for b in 0..kernel[1] {
-                        let v = y[place(a, b)];
-                        if v > y[best] || v.is_nan() && !y[best].is_nan() {
-                            best = place(a, b);
-                        }
+    /// p, dy of dp, and the sums of dy, of y `[N, H, W, C]`, by the formulas.
+    fn expected(chosen: &Chosen, y: &[f32], dp: &[f32]) -> [Vec<f32>; 3] {
+        let Chosen { kernel, extent, windows, channels, relu } = *chosen;
+        let (mut p, mut dy, mut sums) = (vec![0f32; dp.len()], vec![0f32; y.len()], vec![0f32; channels]);
+        for (to, p) in p.iter_mut().enumerate() {
+            let (c, at) = (to % channels, to / channels);
+            let (n, i, j) = (at / windows[1] / windows[0], at / windows[1] % windows[0], at % windows[1]);
+            let place = |a: usize, b: usize| {
+                ((n * extent[0] + i * kernel[0] + a) * extent[1] + j * kernel[1] + b) * channels + c
+            };
+            let mut best = place(0, 0);
+            for a in 0..kernel[0] {
+                for b in 0..kernel[1] {
+                    let v = y[place(a, b)];
+                    if v > y[best] || v.is_nan() && !y[best].is_nan() {
+                        best = place(a, b);
                     }
                 }
-                *p = if y[best] <= 0.0 { 0.0 } else { y[best] };
-                if y[best] > 0.0 {
-                    dy[best] = dp[to];
-                    sums[c] += dp[to];
-                }
             }
-            for kernels in Kernels::available() {
-                let isa = kernels.resolve().expect("it is available");
-                let mut out = vec![f32::NAN; count + Chosen::codes(count)];
-                let (found, codes) = out.split_at_mut(count);
-                chosen.pool(isa, &y, [&mut *found, &mut *codes]);
-                let bits = |v: &[f32]| {
-                    v.iter().map(|v| if v.is_nan() { 1 } else { v.to_bits() }).collect::<Vec<_>>()
-                };
-                assert_eq!(bits(found), bits(&p), "{kernels:?} {chosen:?}");
-                let mut back = vec![f32::NAN; y.len()];
-                chosen.spread(isa, [&dp, codes], 0, &mut back);
-                assert_eq!(back, dy, "{kernels:?} {chosen:?}");
-                let last = &mut back[..chosen.plain()];
-                chosen.spread(isa, [&dp, codes], images - 1, last);
-                assert_eq!(*last, dy[(images - 1) * chosen.plain()..], "{kernels:?} {chosen:?}");
-                let mut found = vec![0.0; channels];
-                add_chosen(isa, &dp, bytes(codes), &mut found);
-                assert_eq!(found, sums, "{kernels:?} {chosen:?}");
+            *p = if relu && y[best] <= 0.0 { 0.0 } else { y[best] };
+            if !relu || y[best] > 0.0 {
+                dy[best] = dp[to];
+                sums[c] += dp[to];
+            }
+        }
+        [p, dy, sums]
+    }
+
+    #[test]
+    fn the_first_of_the_largest_is_chosen() {
+        // Windows that leave rows and columns over, and that do not.
+        for (kernel, extent, channels) in [
+            ([2, 2], [6, 4], 4),
+            ([2, 2], [2, 10], 16),
+            ([2, 2], [4, 4], 36),
+            ([2, 2], [7, 5], 36),
+            ([2, 2], [3, 2], 64),
+            ([3, 1], [6, 3], 20),
+            ([3, 2], [5, 7], 20),
+            ([1, 4], [1, 4], 64),
+            ([1, 4], [2, 7], 4),
+        ] {
+            let images = 3;
+            let [height, width] = extent;
+            let window = Window { kernel, stride: kernel, ..Window::valid(1, 1) };
+            let shape = Shape::from([images, height, width, channels]);
+            for relu in [false, true] {
+                let chosen = Chosen::new(&window, &shape, relu).expect("windows are apart");
+                let y = values(shape.len());
+                let count = images * chosen.pooled();
+                let dp: Vec<f32> = (0..count).map(|i| i as f32 + 1.0).collect();
+                let [p, dy, sums] = expected(&chosen, &y, &dp);
+                for kernels in Kernels::available() {
+                    let isa = kernels.resolve().expect("it is available");
+                    let told = format!("{kernels:?} {chosen:?}");
+                    let pool = Pool::new(std::num::NonZeroUsize::new(2).expect("not zero"));
+                    let cx = Context::new(&pool, isa, &mut []);
+                    let mut out = vec![f32::NAN; count + Chosen::codes(count)];
+                    chosen.pool_all(&cx, &y, &mut out);
+                    let bits = |v: &[f32]| {
+                        v.iter().map(|v| if v.is_nan() { 1 } else { v.to_bits() }).collect::<Vec<_>>()
+                    };
+                    assert_eq!(bits(&out[..count]), bits(&p), "{told}");
+                    // Some images at a time.
+                    let mut again = vec![f32::NAN; out.len()];
+                    let (first, rest) = y.split_at(chosen.plain());
+                    // SAFETY: the places of images are apart.
+                    unsafe {
+                        chosen.pool(isa, rest, Disjoint::new(&mut again), [1, images]);
+                        chosen.pool_together(&cx, first, Disjoint::new(&mut again), [0, images]);
+                    }
+                    assert_eq!(bytes(&again), bytes(&out), "{told}");
+                    let codes = &out[count..];
+                    let mut back = vec![f32::NAN; y.len()];
+                    chosen.spread_all(&cx, [&dp, codes], &mut back);
+                    assert_eq!(back, dy, "{told}");
+                    for some in 1..images {
+                        let part = &mut back[..some * chosen.plain()];
+                        part.fill(f32::NAN);
+                        chosen.spread(isa, [&dp, codes], images - some, part);
+                        assert_eq!(*part, dy[(images - some) * chosen.plain()..], "{told}");
+                    }
+                    let mut found = vec![0.0; channels];
+                    add_chosen(isa, &dp, bytes(codes), &mut found);
+                    assert_eq!(found, sums, "{told}");
+                }
             }
         }
     }
 
     #[test]
-    fn only_windows_that_cover_whole_images_are_taken() {
-        let is = |window: Window, shape: [usize; 4]| Chosen::new(&window, &Shape::from(shape)).is_some();
+    fn only_windows_apart_are_taken() {
+        let is =
+            |window: Window, shape: [usize; 4]| Chosen::new(&window, &Shape::from(shape), true).is_some();
         let two = Window::valid(2, 2);
-        assert!(is(two, [1, 2, 4, 4]));
-        for shape in [[1, 3, 4, 4], [1, 2, 5, 4], [1, 2, 4, 6], [0, 2, 4, 4]] {
+        assert!(is(two, [1, 2, 4, 4]) && is(two, [1, 3, 5, 4]));
+        for shape in [[1, 2, 4, 6], [0, 2, 4, 4], [1, 1, 4, 4]] {
             assert!(!is(two, shape), "{shape:?}");
         }
         assert!(!is(Window::same(3, 1), [1, 3, 3, 4]) && !is(Window::valid(2, 1), [1, 2, 2, 4]));
+        assert!(!is(Window::valid(3, 2), [1, 7, 7, 4]) && !is(Window::valid(2, 3), [1, 5, 5, 4]));
         // Codes would not fit a byte.
         assert!(is(Window::valid(15, 15), [1, 15, 15, 4]) && !is(Window::valid(16, 16), [1, 16, 16, 4]));
     }
