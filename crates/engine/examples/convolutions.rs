@@ -11,7 +11,7 @@ use std::num::NonZeroUsize;
 
 /// Batch, extent, input channels, filters; and the taps of a window: 3, whose results are as many as pixels, or 5 without
 /// padding.
-const LAYERS: [[usize; 5]; 18] = [
+const LAYERS: [[usize; 5]; 20] = [
     [128, 32, 3, 64, 3],
     [128, 32, 64, 128, 3],
     [128, 16, 128, 128, 3],
@@ -24,6 +24,8 @@ const LAYERS: [[usize; 5]; 18] = [
     [64, 8, 64, 64, 3],
     [1024, 8, 64, 64, 3],
     [256, 31, 24, 64, 3],
+    [128, 31, 24, 128, 3],
+    [128, 16, 32, 64, 3],
     [256, 15, 64, 256, 3],
     [256, 7, 256, 256, 3],
     [256, 28, 1, 32, 5],

@@ -2,7 +2,8 @@
 //! under callgrind and memcheck.
 //!
 //! usage: small_updates PROGRAM UPDATES [KERNELS]; programs: conv (a 3x3 convolution by the fast algorithm, normalisation,
-//! ReLU, pooling), direct (the same by direct sums), window (a 5x5 convolution), dense (two linear layers)
+//! ReLU, pooling), direct (the same by direct sums), window (a 5x5 convolution), pooled (a 3x3 convolution with a pooling at
+//! once, behind another), dense (two linear layers)
 
 use sooner_base::Seed;
 use sooner_engine::{
@@ -38,6 +39,16 @@ impl Net {
         self.graph.max_pool(y, Window::valid(2, 2))
     }
 
+    fn pooled(&mut self, x: NodeId) -> Result<NodeId, EngineError> {
+        let from = self.graph.shape(x).last();
+        let first = self.var("first", &[2, 2, from, 48], Role::Weight)?;
+        let w = self.var("weight", &[3, 3, 48, 52], Role::Weight)?;
+        let h = self.graph.conv2d(x, first, Window::valid(2, 1))?;
+        // 13 x 13 results, of which windows leave a row and a column over.
+        let y = self.graph.conv2d(h, w, Window::same(3, 1))?;
+        self.graph.max_pool(y, Window::valid(2, 2))
+    }
+
     fn windowed(&mut self, x: NodeId) -> Result<NodeId, EngineError> {
         let from = self.graph.shape(x).last();
         let w = self.var("weight", &[5, 5, from, 20], Role::Weight)?;
@@ -56,6 +67,7 @@ fn program(name: &str) -> Result<Program, EngineError> {
     let h = match name {
         "conv" | "direct" => net.normalized(x, 64)?,
         "window" => net.windowed(x)?,
+        "pooled" => net.pooled(x)?,
         _ => x,
     };
     let len = net.graph.shape(h).len() / BATCH;

@@ -189,14 +189,13 @@ impl Fusion {
             _ => return None,
         };
         if let Some((d, dy)) = back {
-            graph
-                .node(d)
-                .args
-                .first()
-                .filter(|x| graph.node(d).op == Op::MaxPoolGrad(*window) && **x == last)?;
+            let is_back = graph.node(d).op == Op::MaxPoolGrad(*window) && graph.node(d).args[0] == last;
+            let masks = || graph.node(dy).op == Op::ReluGrad && graph.node(dy).args[..] == [last, d];
+            if !is_back || relu && !masks() {
+                return None;
+            }
             if relu {
-                let masks = graph.node(dy).op == Op::ReluGrad && graph.node(dy).args[..] == [last, d];
-                uses.only(d, dy).filter(|_| masks)?;
+                uses.only(d, dy)?;
                 self.into[d.index()] = Some(dy);
             }
             let below = graph.node(d).args[1];

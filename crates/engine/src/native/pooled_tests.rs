@@ -20,7 +20,7 @@ struct Pooled {
     inner: bool,
     /// Whether values are whole numbers, of which there are ties, and sums exact.
     whole: bool,
-    /// Whether the program wants the convolution's results too, so that nothing is taken in.
+    /// Whether the program wants what is pooled too, so that the pooling is not taken in.
     apart: bool,
 }
 
@@ -48,15 +48,15 @@ impl Pooled {
         let taps = conv.window.kernel;
         let w = self.weight(b, &[taps[0], taps[1], shape[3] / conv.groups, filters]);
         let mut y = b.graph.conv2d(x, w, conv).expect("it fits");
-        if self.apart {
-            b.outputs.push(("conv".to_string(), y));
-        }
         if self.bias {
             let bias = self.weight(b, &[filters]);
             y = b.graph.add_bias(y, bias).expect("it fits");
         }
         if self.relu {
             y = b.graph.relu(y).expect("it fits");
+        }
+        if self.apart {
+            b.outputs.push(("pooled".to_string(), y));
         }
         b.graph.max_pool(y, Window { kernel, stride: kernel, ..Window::valid(1, 1) }).expect("it fits")
     }
@@ -106,6 +106,7 @@ fn list() -> Vec<(Pooled, Taken)> {
         ([17, 8, 8, 48], 52, plain(Window::same(3, 1)), [2, 2], false, Both),
         ([29, 7, 7, 52], 68, plain(Window::same(3, 1)), [2, 2], false, Both),
         ([5, 15, 15, 48], 48, plain(Window::same(3, 1)), [2, 2], false, Both),
+        ([5, 15, 15, 24], 64, plain(Window::same(3, 1)), [2, 2], false, Both),
         ([9, 14, 11, 48], 52, plain(Window::same(3, 1)), [3, 2], false, Both),
         ([11, 13, 12, 48], 48, plain(Window::valid(3, 1)), [2, 2], false, Both),
         // Planes of more tiles than a wave has.

@@ -45,6 +45,9 @@ impl Waved {
     /// codes instead of dy.
     pub(crate) fn pool(&mut self, chosen: Chosen) -> bool {
         let Some(waves) = self.waves.whole(&self.geometry, self.rows[0] + self.rows[1]) else { return false };
+        let g = &self.geometry;
+        let ([rows, columns], channels) = if self.turned { (g.source, g.depth) } else { (g.output, g.width) };
+        assert!(rows * columns * channels == chosen.plain(), "a pooling of these planes");
         self.waves = waves;
         self.strides = self.rows.map(|row| staggered(waves.each * row));
         self.pooling = Some(chosen);

@@ -64,6 +64,7 @@ pub(crate) fn wins(g: &Geometry, pass: Pass) -> bool {
     let [channels, filters] = [g.channels[1], g.width];
     let near = channels * filters <= NEAR;
     let [least, least_pixels] = match (g.taps, pass) {
+        ([3, 3], Pass::ByInput) if channels * filters >= LEAST_PRODUCTS => [LEAST_BY_INPUT, LEAST_PIXELS],
         ([3, 3], _) => [LEAST_CHANNELS, LEAST_PIXELS],
         ([5, 5], Pass::Forward | Pass::ByInput) if near => [LEAST_WIDE, LEAST_NEAR_PIXELS],
         ([5, 5], Pass::Forward | Pass::ByInput) => [LEAST_WIDE, LEAST_PIXELS],
@@ -82,6 +83,10 @@ pub(crate) fn wins(g: &Geometry, pass: Pass) -> bool {
 
 /// See [`wins`]; measured, see docs/engine.md.
 const LEAST_CHANNELS: usize = 48;
+/// See [`wins`]: of gradients by the input, whose direct sums fill vectors badly with few channels, if there are many filters.
+const LEAST_BY_INPUT: usize = 24;
+/// See [`wins`]: channels times filters of those.
+const LEAST_PRODUCTS: usize = 24 * 64;
 /// See [`wins`]: of windows of 5x5.
 const LEAST_WIDE: usize = 16;
 /// See [`wins`].

@@ -44,6 +44,8 @@ impl WavedGradWeight {
     /// Takes dy as dp and codes of a pooling, if planes are small enough.
     pub(crate) fn unpool(&mut self, chosen: Chosen) -> bool {
         let Some(waves) = self.waves.whole(&self.geometry, self.rows[0] + self.rows[1]) else { return false };
+        let g = &self.geometry;
+        assert!(g.output[0] * g.output[1] * g.width == chosen.plain(), "a pooling of these planes");
         self.waves = waves;
         self.strides = self.rows.map(|row| staggered(waves.each * row));
         self.pooling = Some(chosen);
