@@ -10,6 +10,10 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+/// Threads that had less than this share of their cores were not alone: waiting for each other costs an idle machine some
+/// hundredths.
+const IDLE: f64 = 0.85;
+
 /// Cores this process may use.
 pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
@@ -66,6 +70,27 @@ pub(crate) fn timestamp(unix: f64) -> String {
     time.strftime("%Y%m%d-%H%M%S").to_string()
 }
 
+/// A peak with the share of the cores' time that the threads had while it was measured: what others took is missing in it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PeakHere {
+    pub(crate) peak: Peak,
+    pub(crate) share: f64,
+}
+
+impl PeakHere {
+    /// What to say where other work took so much that the peak, and all that is reckoned from it, means little.
+    pub(crate) fn note(&self) -> Option<String> {
+        (self.share < IDLE).then(|| {
+            format!(
+                "other work had {:.0} % of these cores while the peak was measured ({:.0} GFLOP/s): the true peak is higher, \
+                 and speeds and advice here are those of a busy machine",
+                100.0 * (1.0 - self.share),
+                self.peak.gflops
+            )
+        })
+    }
+}
+
 /// The engine's threads and kernels on this machine.
 pub(crate) struct Engine {
     pub(crate) pool: Arc<Pool>,
@@ -89,9 +114,13 @@ impl Engine {
         Engine { pool: Arc::new(Pool::new(threads)), kernels }
     }
 
-    /// The arithmetic peak of exactly these threads.
-    pub(crate) fn measure_peak(&self, clock: &dyn Clock) -> Peak {
-        measure_peak(&self.pool, clock)
+    /// The arithmetic peak of exactly these threads, and how much of their cores they had meanwhile.
+    pub(crate) fn measure_peak(&self, clock: &dyn Clock) -> PeakHere {
+        let (start, cpu) = (clock.now(), CpuClock.now());
+        let peak = measure_peak(&self.pool, clock);
+        let wall = (clock.now() - start).0 * self.pool.threads().min(cores()) as f64;
+        let share = if wall > 0.0 { ((CpuClock.now() - cpu).0 / wall).min(1.0) } else { 1.0 };
+        PeakHere { peak, share }
     }
 
     /// What the kernels come to here.

@@ -95,6 +95,16 @@ impl Counter {
         self.bar.inc(by);
     }
 
+    /// Prints a line on stderr, above the bar where there is one.
+    pub(crate) fn say(&self, line: &str) {
+        self.bar.suspend(|| eprintln!("{line}"));
+    }
+
+    /// Shows the bar now, and moves its clock, though nothing is finished yet.
+    pub(crate) fn show(&self) {
+        self.bar.enable_steady_tick(Duration::from_millis(500));
+    }
+
     /// Takes the bar off the screen.
     pub(crate) fn clear(&self) {
         self.bar.finish_and_clear();

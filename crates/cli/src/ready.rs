@@ -52,7 +52,7 @@ impl Ready {
         let expected = settle::peek(typed)?;
         let plan = typed.resolve(&expected, machine::cores())?;
         let engine = Engine::for_plan(&plan, plan.run.threads.unwrap_or(1), kernels);
-        let peak_gflops = engine.measure_peak(clock.as_ref()).gflops;
+        let peak = engine.measure_peak(clock.as_ref());
 
         let watch = match spent {
             None => Stopwatch::start(clock.clone()),
@@ -64,9 +64,10 @@ impl Ready {
         // The authors' sets have the expected sizes; the user's own files of the same format may not.
         let plan = if facts == expected { plan } else { typed.resolve(&facts, machine::cores())? };
         shelf.add_name(&typed.data, &plan.data);
-        let notes = Vec::new();
+        let (peak_gflops, notes) = (peak.peak.gflops, Vec::new());
         let mut ready = Ready { plan, facts, splits, engine, peak_gflops, notes, tuned: None, clock };
         ready.notes = data_notes(&ready.splits, &ready.pipeline()?);
+        ready.notes.extend(peak.note());
         // What cannot be built fails before the record's folder is made.
         settle::check_model(&ready.model()?)?;
         ready.tune()?;

@@ -13,11 +13,12 @@ use std::path::Path;
 pub(crate) fn builtin(name: &str) -> Result<&'static Workload, Failure> {
     workload(name).ok_or_else(|| {
         let names: Vec<&str> = workloads().iter().map(|w| w.name).collect();
+        let list = "`sooner workloads` lists all of them; a plan file's name ends in .toml";
         let hint = match sooner_plan::nearest(name, names.iter().copied()) {
-            Some(near) => format!("did you mean `{near}`? A plan file's name ends in .toml"),
-            None => "`sooner workloads` lists them; a plan file's name ends in .toml".to_string(),
+            Some(near) => format!("did you mean `{near}`? {list}"),
+            None => list.to_string(),
         };
-        let expected = format!("one of {}, or a plan file", names.join(", "));
+        let expected = format!("one of {} workloads, or a plan file", names.len());
         Failure::usage("no such workload", "WORKLOAD", [&expected, &format!("`{name}`"), &hint])
     })
 }

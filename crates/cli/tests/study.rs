@@ -116,6 +116,22 @@ fn a_study_is_given_more_points_and_another_budget() {
     let cut = made["cut_by_another_budget"].as_array().expect("a list");
     assert!(cut.len() == 1 && cut[0].as_str().is_some_and(|label| label.contains('2')), "{made}");
     assert_eq!(study(&["run", &dir]).1["ran"].as_u64(), Some(2), "the new point's trials alone");
+
+    // Another target judges the trials that are there: 0.15 and 0.25 meet it, 0.35 does not.
+    let looser = std::fs::read_to_string(&file).expect("the file").replace("val.error<0.2", "val.error<0.3");
+    std::fs::write(&file, looser).expect("a file");
+    let (code, made) = study(&["new", &file, "--out", &dir, "--extend"]);
+    assert_eq!((code, made["judged_by_another_target"].as_str()), (Some(0), Some("val.error<0.2")), "{made}");
+    let judged = states(&study(&["status", &dir]).1);
+    assert_eq!(judged, [[Some(2), Some(0)], [Some(2), Some(0)], [Some(0), Some(2)]]);
+
+    // An export tells how much of it is new where it comes in.
+    let text = path(folder.path(), "s.jsonl");
+    assert_eq!(study(&["export", &dir, "--out", &text]).0, Some(0));
+    let other = path(folder.path(), "other");
+    let new = |(code, told): (Option<i32>, Value)| (code, told["trials"].as_u64(), told["new"].as_u64());
+    assert_eq!(new(study(&["import", &text, "--out", &other])), (Some(0), Some(6), Some(6)));
+    assert_eq!(new(study(&["import", &text, "--out", &other])), (Some(0), Some(6), Some(0)));
 }
 
 #[test]
@@ -318,7 +334,7 @@ fn status_tells_running_from_interrupted() {
     assert_eq!(output.status.code(), Some(130));
     let table = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
-        table.contains("running interrupted") && table.contains("       0           1  target"),
+        table.contains("running interrupted") && table.contains("       0           1  no trial yet"),
         "{table}"
     );
     assert_eq!(counts(&study(&["status", &dir]).1), [(0, 1), (0, 1)]);

@@ -41,7 +41,7 @@ pub(crate) fn document(title: &str, body: &str) -> String {
 }
 
 /// A number for people: three significant digits, thousands apart, no exponent where it can be helped.
-pub(crate) fn number(value: f64) -> String {
+pub fn number(value: f64) -> String {
     if value.is_nan() {
         return "?".into();
     }

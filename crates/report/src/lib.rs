@@ -17,6 +17,7 @@ mod lanes;
 mod page;
 mod runs;
 
+pub use html::number;
 pub use lanes::{LanePair, lanes_picture};
 pub use page::{Asset, Page, study_page};
 pub use repeats::{NOISE_SCALE, RepeatsView};

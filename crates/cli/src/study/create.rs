@@ -2,7 +2,7 @@
 
 use super::args::NewArgs;
 use super::cost::{Cost, PointCost, cost};
-use super::folder::Folder;
+use super::folder::{Folder, Kept};
 use super::presets::{PRESETS, preset};
 use anyhow::Context;
 use serde_json::{Value, json};
@@ -29,12 +29,12 @@ pub(crate) fn run(args: &NewArgs) -> anyhow::Result<ExitCode> {
         eprintln!("measuring what updates cost at each point");
     }
     let cost = cost(&plan)?;
-    let (folder, short) = if args.extend {
+    let (folder, kept) = if args.extend {
         let mut folder = Folder::open(&path)?;
-        let short = folder.redefine(plan)?;
-        (folder, short)
+        let kept = folder.redefine(plan)?;
+        (folder, kept)
     } else {
-        (Folder::create(&path, plan)?, Vec::new())
+        (Folder::create(&path, plan)?, Kept::default())
     };
     let trials = folder.points.len() as u64 * folder.plan.trials;
     if args.json {
@@ -43,7 +43,8 @@ pub(crate) fn run(args: &NewArgs) -> anyhow::Result<ExitCode> {
         println!(
             "{}",
             json!({ "study": path.display().to_string(), "points": folder.points.len(), "trials": trials,
-                "most_core_hours": hours, "costs": points, "cut_by_another_budget": short })
+                "most_core_hours": hours, "costs": points, "cut_by_another_budget": kept.short,
+                "judged_by_another_target": kept.target })
         );
         return Ok(ExitCode::SUCCESS);
     }
@@ -56,7 +57,13 @@ pub(crate) fn run(args: &NewArgs) -> anyhow::Result<ExitCode> {
     if let Some(cost) = cost {
         tell(&cost);
     }
-    for label in short {
+    if let Some(target) = kept.target {
+        println!(
+            "trials that ended when they reached {target} are judged by {} now, from the evaluations that they have",
+            folder.plan.target
+        );
+    }
+    for label in kept.short {
         println!(
             "at {label} trials that did not reach the target ended by the budget of before and stay as they are; \
              another study (--out DIR) would run them by this one"

@@ -8,10 +8,11 @@ use super::{exec, status};
 use crate::commands::train::interrupts;
 use crate::machine;
 use crate::machine::unix_seconds;
+use crate::progress::Counter;
 use crate::settle;
 use anyhow::Context;
 use sooner_record::{Ask, Hold, SqliteStore, Store, TrialState};
-use sooner_report::study_trials;
+use sooner_report::{number, study_trials};
 use sooner_study::definition::{ConfirmPlan, Confirms, PointPlan, StudyPlan};
 use sooner_study::{Measure, to_target};
 use std::collections::BTreeSet;
@@ -89,6 +90,15 @@ fn run_out(
         Some(_) => None,
         None => Some(Shared::new(data, folder.plan.threads, args.keep)),
     };
+    let left = folder.trials_left(&before);
+    let bar = Counter::of_items(left, "trials");
+    if !args.json {
+        let points = folder.points.len();
+        bar.say(&format!(
+            "{left} trials to run at {points} points, {count} side by side; a line for each that ends"
+        ));
+        bar.show();
+    }
     let driver = Driver {
         store: Mutex::new(SqliteStore::open(&folder.path.join("study.db"))?),
         crowd: crowd.clone(),
@@ -97,6 +107,7 @@ fn run_out(
         path: &folder.path,
         native,
         quiet: args.json,
+        bar,
         ran,
     };
     let done = AtomicBool::new(false);
@@ -111,6 +122,7 @@ fn run_out(
         keeper.thread().unpark();
         results.into_iter().find(Result::is_err).unwrap_or(Ok(()))
     });
+    driver.bar.clear();
     // What was running when all stopped is free for whoever comes next.
     driver.store().release(&crowd.name)?;
     result
@@ -124,6 +136,8 @@ struct Driver<'a> {
     path: &'a Path,
     native: Option<Shared>,
     quiet: bool,
+    /// Over the trials that count; one that diverged has another run in its place.
+    bar: Counter,
     ran: &'a AtomicU64,
 }
 
@@ -216,6 +230,9 @@ impl Driver<'_> {
         match hold {
             Hold::Held => {
                 self.ran.fetch_add(1, Ordering::Relaxed);
+                if outcome.state.counts() {
+                    self.bar.advance(1);
+                }
                 self.say(&format!(
                     "{}: trial {} {} {seen}, {:.1} s{note}",
                     point.label(),
@@ -235,7 +252,7 @@ impl Driver<'_> {
 
     fn say(&self, line: &str) {
         if !self.quiet {
-            eprintln!("{line}");
+            self.bar.say(line);
         }
     }
 }
@@ -259,7 +276,7 @@ fn widen(folder: &mut Folder) -> anyhow::Result<bool> {
                     "{}: the best {} = {} is at the edge; widening",
                     point.label(),
                     edge.name,
-                    edge.value
+                    number(edge.value)
                 );
             }
             point.tune = space.widen(&edges, GROWTH).parameters().to_vec();

@@ -25,8 +25,14 @@ pub(crate) fn export(args: &ExportArgs) -> anyhow::Result<ExitCode> {
         None => print!("{}", export.to_text()),
         Some(path) => {
             replace_file(path, |file| file.write_all(export.to_text().as_bytes()))?;
-            if args.json {
-                println!("{}", json!({ "file": path.display().to_string(), "trials": export.trials.len() }));
+            match args.json {
+                true => {
+                    println!(
+                        "{}",
+                        json!({ "file": path.display().to_string(), "trials": export.trials.len() })
+                    );
+                }
+                false => println!("{}: {} trials", path.display(), export.trials.len()),
             }
         }
     }
@@ -86,14 +92,23 @@ pub(crate) fn import(args: &ImportArgs) -> anyhow::Result<ExitCode> {
             Ok(trial)
         })
         .collect::<anyhow::Result<_>>()?;
+    let ended = |trials: &[StoredTrial]| trials.iter().filter(|t| t.state != TrialState::Running).count();
+    let before = ended(&folder.trials()?);
     folder.store.insert(&placed)?;
+    let new = ended(&folder.trials()?) - before;
     if args.json {
         println!(
             "{}",
-            json!({ "study": args.out.display().to_string(), "points": folder.points.len(), "trials": placed.len() })
+            json!({ "study": args.out.display().to_string(), "points": folder.points.len(), "trials": placed.len(),
+                "new": new })
         );
     } else {
-        println!("{}: {} trials at {} points", args.out.display(), placed.len(), folder.points.len());
+        println!(
+            "{}: {} trials at {} points, {new} of them new",
+            args.out.display(),
+            placed.len(),
+            folder.points.len()
+        );
     }
     Ok(ExitCode::SUCCESS)
 }

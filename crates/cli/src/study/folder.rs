@@ -20,6 +20,15 @@ pub(crate) struct Folder {
     pub(crate) points: Vec<(u64, PointPlan)>,
 }
 
+/// What a study with another definition keeps of before.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    /// Points at which trials ended by another budget than now: those are not run again.
+    pub(crate) short: Vec<String>,
+    /// The target that its trials ended by, if that is another now.
+    pub(crate) target: Option<String>,
+}
+
 impl Folder {
     /// Makes the folder and the store.
     pub(crate) fn create(path: &Path, plan: StudyPlan) -> anyhow::Result<Folder> {
@@ -83,8 +92,8 @@ impl Folder {
     }
 
     /// Gives the study another definition; points told by their axes keep their trials and, if it was widened, their space.
-    /// Returns the points at which trials ended by another budget than now: those are not run again.
-    pub(crate) fn redefine(&mut self, plan: StudyPlan) -> anyhow::Result<Vec<String>> {
+    /// Returns what of before stays as it is.
+    pub(crate) fn redefine(&mut self, plan: StudyPlan) -> anyhow::Result<Kept> {
         let before = StudyPlan::points(&self.plan)?;
         let new = plan.points()?;
         let mut points = place_points(new, &self.points);
@@ -104,9 +113,11 @@ impl Folder {
                 short.push(point.label());
             }
         }
+        let target =
+            (self.plan.target != plan.target && !trials.is_empty()).then(|| self.plan.target.clone());
         (self.plan, self.points) = (plan, points);
         self.save()?;
-        Ok(short)
+        Ok(Kept { short, target })
     }
 
     /// Writes the definition and the points as they are now.
@@ -121,6 +132,20 @@ impl Folder {
         let ended = || trials.iter().filter(|t| t.point == id && t.state != TrialState::Running);
         let counted = ended().filter(|t| t.state.counts()).count() as u64;
         counted >= wanted || ended().count() as u64 - counted >= most_lost
+    }
+
+    /// How many more trials all points want.
+    pub(crate) fn trials_left(&self, trials: &[StoredTrial]) -> u64 {
+        let left = |(id, point): &(u64, PointPlan)| match self.is_done(*id, trials) {
+            true => 0,
+            false => {
+                let ended = trials
+                    .iter()
+                    .filter(|t| t.point == *id && t.state != TrialState::Running && t.state.counts());
+                self.plan.wanted(point).0.saturating_sub(ended.count() as u64)
+            }
+        };
+        self.points.iter().map(left).sum()
     }
 
     pub(crate) fn trials(&mut self) -> Result<Vec<StoredTrial>, RecordError> {

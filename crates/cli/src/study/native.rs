@@ -173,7 +173,7 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(data: Option<String>, threads: usize, keep: bool) -> Shared {
         let clock = MonotonicClock::start();
-        let peak_gflops = Engine::new(threads).measure_peak(&clock).gflops;
+        let peak_gflops = Engine::new(threads).measure_peak(&clock).peak.gflops;
         Shared { data, shelf: Shelf::default(), peak_gflops, keep }
     }
 

@@ -7,7 +7,7 @@ use super::workers::is_gone;
 use crate::machine::unix_seconds;
 use serde_json::{Value, json};
 use sooner_record::{StoredTrial, TrialState};
-use sooner_report::study_trials;
+use sooner_report::{number, study_trials};
 use sooner_study::{Measure, to_target};
 use std::process::ExitCode;
 
@@ -42,6 +42,7 @@ pub(crate) fn print(folder: &mut Folder, json: bool, ran: Option<u64>) -> anyhow
         let [complete, censored, diverged, failed, running, interrupted] = p.counts;
         let best = match &p.best {
             Some((trial, updates)) => format!("{updates} updates (trial {trial})"),
+            None if complete + censored == 0 => "no trial yet".to_string(),
             None => "target not reached".to_string(),
         };
         println!(
@@ -55,6 +56,9 @@ pub(crate) fn print(folder: &mut Folder, json: bool, ran: Option<u64>) -> anyhow
     println!("{}", if finished { "finished" } else { "not finished: `sooner study run` goes on" });
     Ok(())
 }
+
+/// Fewer trials than this say nothing of where a space ends.
+const FEWEST: usize = 3;
 
 struct Row {
     id: u64,
@@ -85,21 +89,22 @@ fn points(folder: &Folder, trials: &[StoredTrial]) -> anyhow::Result<Vec<Row>> {
     for (id, point) in &folder.points {
         let of = |state| trials.iter().filter(move |t| t.point == *id && t.state == state);
         use TrialState::*;
-        let [complete, censored, diverged, failed] =
-            [Complete, Censored, Diverged, Failed].map(|state| of(state).count());
+        let [diverged, failed] = [Diverged, Failed].map(|state| of(state).count());
         let running = of(Running).filter(|trial| is_held(trial, now)).count();
-        let counts = [complete, censored, diverged, failed, running, of(Running).count() - running];
         let here = study_trials(trials, *id);
-        let best = to_target(&here, &target, Measure::Updates)?.best;
+        let reached = to_target(&here, &target, Measure::Updates)?;
+        // By the target as it is now, which need not be the one that trials ended by.
+        let (best, complete, censored) = (reached.best, reached.reached, reached.censored);
+        let counts = [complete, censored, diverged, failed, running, of(Running).count() - running];
         let edges = match best {
-            Some(best) if point.confirms.is_none() => {
+            Some(best) if point.confirms.is_none() && complete + censored >= FEWEST => {
                 let found = here.iter().find(|t| t.number == best.trial).expect("the best is one of them");
                 let space = point.space();
                 let names = space.parameters().iter().map(|p| found.parameters.get(&p.name).copied());
                 match names.collect::<Option<Vec<f64>>>() {
                     Some(values) => {
                         let edges = space.edges(&values, EDGE).into_iter().filter(|e| e.can_widen);
-                        edges.map(|e| format!("{} = {}", e.name, e.value)).collect()
+                        edges.map(|e| format!("{} = {}", e.name, number(e.value))).collect()
                     }
                     None => Vec::new(),
                 }

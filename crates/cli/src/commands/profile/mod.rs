@@ -47,6 +47,7 @@ pub(crate) fn run(args: &ProfileArgs) -> anyhow::Result<ExitCode> {
     let typed = settle::plan(&args.plan, &[])?;
     let worths = Worths::of(&args.records)?;
     let (ready, _) = Ready::new(&typed, Kernels::Auto, None)?;
+    ready.notes.iter().for_each(|note| eprintln!("note: {note}"));
     let report = measure(&ready, args, &worths)?;
     if let Some(path) = &args.out {
         std::fs::write(path, picture(&report)).map_err(|error| unwritable(path, &error.to_string()))?;
