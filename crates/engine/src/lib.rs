@@ -24,7 +24,7 @@ pub use autodiff::gradients;
 pub use collective::{Attendance, Lane, Meeting, PairTree, Reduction, Turn, in_pairs};
 pub use graph::{Dtype, Graph, Node, NodeId};
 pub use large::LargePages;
-pub use native::{Kernels, Native, NativeOptions, OpTime, Pool};
+pub use native::{Kernels, Native, NativeOptions, OpTime, Pool, Storage};
 pub use op::{Activation, Convolution, Normalization, Op, Transposed, Window};
 
 /// Most tensors that [`Op::Stack`] takes.

@@ -59,7 +59,7 @@ pub use pipeline::{
     CropPlan, Draws, FlipKind, Keep, LastBatch, NormalizePlan, OnBad, Padding, PipelinePlan, ShuffleKind,
     StagePlan, WorkerLife,
 };
-pub use run::{Convolutions, EvaluatePlan, GuardPlan, InitPlan, RunPlan, Stop, Views};
+pub use run::{Activations, Convolutions, EvaluatePlan, GuardPlan, InitPlan, RunPlan, Stop, Views};
 pub use select::SelectPlan;
 pub use settings::Setting;
 pub use target::{Metric, Op, Target};

@@ -40,6 +40,9 @@ pub struct RunPlan {
     /// How convolutions are computed; written only if direct, the record's kernels say it either way.
     #[serde(default, skip_serializing_if = "Convolutions::is_fast")]
     pub convolutions: Convolutions,
+    /// How values are kept between the way forward and the way back; written only if not as they were computed.
+    #[serde(default, skip_serializing_if = "Activations::is_f32")]
+    pub activations: Activations,
     /// Parts of each batch that are computed at the same time, each on its share of the threads.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub replicas: usize,
@@ -69,6 +72,23 @@ pub enum Convolutions {
 impl Convolutions {
     fn is_fast(&self) -> bool {
         *self == Convolutions::Fast
+    }
+}
+
+/// How values are kept between the way forward and the way back.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Activations {
+    /// As they were computed.
+    #[default]
+    F32,
+    /// Rounded to bf16, in half the memory; all arithmetic stays f32.
+    Bf16,
+}
+
+impl Activations {
+    fn is_f32(&self) -> bool {
+        *self == Activations::F32
     }
 }
 

@@ -257,6 +257,7 @@ const RUN: Form = Form::Table(&[
     may("initial", Form::List(&INITIAL, None)),
     may("threads", Form::Whole),
     may("convolutions", Form::Word(&["fast", "direct"])),
+    may("activations", Form::Word(&["f32", "bf16"])),
     may("replicas", Form::Whole),
     may("accumulate", Form::Whole),
     may("noise_scale", Form::Whole),

@@ -242,7 +242,7 @@ fn refusals() {
         hint: did you mean `pipeline.stages.batch`?
         --set epochs=3: unknown key: expected name, seed, data, model, pipeline, optimizer, schedule or run, found `epochs`
         hint: did you mean `run.epochs`?
-        --set run.thread=3: unknown key: expected epochs, target, stop, evaluate, views, guard, init, replay, initial, threads, convolutions, replicas, accumulate, noise_scale or select, found `run.thread`
+        --set run.thread=3: unknown key: expected epochs, target, stop, evaluate, views, guard, init, replay, initial, threads, convolutions, activations, replicas, accumulate, noise_scale or select, found `run.thread`
         hint: did you mean `run.threads`?
         --set data.tets=3: unknown key: expected kind, path, classes, rate, train, validation, test, images or shards, found `data.tets`
         hint: did you mean `data.test`?

@@ -169,10 +169,10 @@ fn what_is_wrong_in_a_file_is_shown_there() {
             line 32, column 8, `schedule.kind`: unknown word: expected constant, linear, cosine, one-cycle, step or piecewise, found "lineal"
             hint: did you mean "linear"?
         "epochs = 3.0\nbatch_size = 3"
-            line 38, column 1, `run.batch_size`: unknown key: expected epochs, target, stop, evaluate, views, guard, init, replay, initial, threads, convolutions, replicas, accumulate, noise_scale or select, found `batch_size`
+            line 38, column 1, `run.batch_size`: unknown key: expected epochs, target, stop, evaluate, views, guard, init, replay, initial, threads, convolutions, activations, replicas, accumulate, noise_scale or select, found `batch_size`
             hint: did you mean `pipeline.stages.batch`?
         "epochs = 3.0\nlr = 3"
-            line 38, column 1, `run.lr`: unknown key: expected epochs, target, stop, evaluate, views, guard, init, replay, initial, threads, convolutions, replicas, accumulate, noise_scale or select, found `lr`
+            line 38, column 1, `run.lr`: unknown key: expected epochs, target, stop, evaluate, views, guard, init, replay, initial, threads, convolutions, activations, replicas, accumulate, noise_scale or select, found `lr`
             hint: did you mean `schedule.learning_rate`?
         "epochs = \"three\""
             line 37, column 10, `run.epochs`: value of the wrong form: expected a number, found "three"

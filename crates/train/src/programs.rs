@@ -3,16 +3,17 @@
 use crate::TrainError;
 use crate::parts::{Examples, Parts, PartsOutcome, Split};
 use sooner_base::{Batch, Bytes, NoisePair};
-use sooner_engine::native::{Kernels, Native, Pool};
+use sooner_engine::native::{Kernels, Native, Pool, Storage};
 use sooner_engine::{EngineError, Feed, Program, State, Vars};
 use sooner_models::Model;
-use sooner_plan::{Moment, OptimizerPlan, Plan};
+use sooner_plan::{Activations, Moment, OptimizerPlan, Plan};
 use std::sync::Arc;
 
 /// Programs of a model, compiled when first needed.
 pub struct Programs {
     model: Model,
     kernels: Kernels,
+    storage: Storage,
     pool: Arc<Pool>,
     updates: Vec<UpdateProgram>,
     evals: Vec<(usize, Native)>,
@@ -49,25 +50,31 @@ impl Programs {
     /// threads are the pool's; replicas share them out.
     pub fn for_plan(plan: &Plan, model: Model, kernels: Kernels, pool: Arc<Pool>) -> Programs {
         let split = Split { replicas: plan.run.replicas, accumulate: plan.run.accumulate };
-        Programs::whole_batches(model.trained_by(plan), kernels, pool).cut(split)
+        let mut programs = Programs::whole_batches(model.trained_by(plan), kernels, pool);
+        programs.storage = match plan.run.activations {
+            Activations::F32 => Storage::F32,
+            Activations::Bf16 => Storage::Bf16,
+        };
+        programs.cut(split)
     }
 
     /// No programs yet, for no plan: evaluations, which no plan cuts. All will run on these threads, one at a time.
     pub fn whole_batches(model: Model, kernels: Kernels, pool: Arc<Pool>) -> Programs {
         let (updates, evals, soft_labels) = (Vec::new(), Vec::new(), Vec::new());
-        Programs { model, kernels, pool, updates, evals, parts: None, measure: false, soft_labels }
+        let storage = Storage::F32;
+        Programs { model, kernels, storage, pool, updates, evals, parts: None, measure: false, soft_labels }
     }
 
     /// The same with updates that cut their batches: replicas share out the threads, so many as there are, and have at
     /// least one each. A split into one part changes nothing.
     fn cut(mut self, split: Split) -> Programs {
         if split.parts() > 1 {
-            let (kernels, all) = (self.kernels, self.pool.clone());
+            let (kernels, storage, all) = (self.kernels, self.storage, self.pool.clone());
             let pools: Vec<Arc<Pool>> =
                 split.threads(all.threads()).into_iter().map(|n| Arc::new(Pool::new(n))).collect();
             let compile = move |program: &Program, replica: Option<usize>| {
                 let pool = replica.map_or(&all, |replica| &pools[replica]);
-                Native::compile_on(program, kernels, pool.clone())
+                Native::compile_storing(program, (kernels, storage), pool.clone())
             };
             self.parts = Some(Parts::new(&self.model, split, Box::new(compile)));
         }
@@ -105,7 +112,7 @@ impl Programs {
             parts.prepare(&mut self.model, batch, optimizer)?;
         } else if self.updates.iter().all(|update| update.batch != batch) {
             let program = self.model.update_program(batch, optimizer)?;
-            let native = Native::compile_on(&program, self.kernels, self.pool.clone())?;
+            let native = Native::compile_storing(&program, (self.kernels, self.storage), self.pool.clone())?;
             let scalars = program.graph.scalars().to_vec();
             self.updates.push(UpdateProgram { batch, values: vec![0.0; scalars.len()], scalars, native });
         }

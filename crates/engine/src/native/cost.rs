@@ -17,7 +17,8 @@ pub(crate) struct Cost {
 /// What a step must do.
 pub(crate) fn step(graph: &Graph, step: &Step) -> Cost {
     let values: usize = step.args.iter().map(|value| value.len).sum::<usize>() + step.len;
-    Cost { flops: flops(graph, step.head), bytes: 4 * values as u64 }
+    let products = if step.kernel.is_storage() { 0 } else { flops(graph, step.head) };
+    Cost { flops: products, bytes: 4 * values as u64 }
 }
 
 /// What the updates of variables must do: every variable is read and written, what updates take is read, and gradients that

@@ -4,6 +4,7 @@
 
 use super::context::Context;
 use super::cost::{self, Cost};
+use super::halves;
 use super::kernel::{MAX_ARGS, Operands};
 use super::lower::{Deferred, Lowered, Source, Step, Value, lower};
 use super::memory::Arena;
@@ -25,6 +26,17 @@ pub struct NativeOptions {
     pub kernels: Kernels,
 }
 
+/// How values that only the way back still needs are kept until then.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Storage {
+    /// As they were computed.
+    #[default]
+    F32,
+    /// Rounded to bf16: half the memory, two more passes over each, gradients with 8 bits of precision in what they are
+    /// made of. The way forward has the same bits.
+    Bf16,
+}
+
 /// A program compiled for this machine.
 #[derive(Debug)]
 pub struct Native {
@@ -42,7 +54,7 @@ pub struct Native {
 /// What one operation of a program took in one run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OpTime {
-    /// The operation; where several are fused, the first. Updates of variables are `update`, with the gradients that they
+    /// The operation; where several are fused, the first. `store` rounds the result of another, or takes it back. Updates of variables are `update`, with the gradients that they
     /// make themselves.
     pub op: &'static str,
     /// The node that holds its result; none for updates.
@@ -72,8 +84,20 @@ impl Native {
 
     /// Compiles a program for threads that it may share with others; programs that share them take turns.
     pub fn compile_on(program: &Program, kernels: Kernels, pool: Arc<Pool>) -> Result<Native, EngineError> {
+        Native::compile_storing(program, (kernels, Storage::F32), pool)
+    }
+
+    /// The same with values stored otherwise between the way forward and the way back.
+    pub fn compile_storing(
+        program: &Program,
+        (kernels, storage): (Kernels, Storage),
+        pool: Arc<Pool>,
+    ) -> Result<Native, EngineError> {
         let isa = kernels.resolve()?;
-        let low = lower(program, Choice { isa, exact: kernels.is_exact() });
+        let mut low = lower(program, Choice { isa, exact: kernels.is_exact() });
+        if storage == Storage::Bf16 {
+            halves::store(&mut low);
+        }
         let plan = plan(&low);
         let arena = Arena::new(plan.len);
         let steps = low.steps.iter().map(|step| step.kernel.scratch());
@@ -137,7 +161,8 @@ impl Native {
             self.step(at, state, feed);
             let step = &self.low.steps[at];
             let graph = &self.program.graph;
-            lap(graph.node(step.head).op.name(), Some(step.node), cost::step(graph, step));
+            let op = if step.kernel.is_storage() { "store" } else { graph.node(step.head).op.name() };
+            lap(op, Some(step.node), cost::step(graph, step));
         }
         for at in 0..self.program.updates.len() {
             self.update(at, state, feed);

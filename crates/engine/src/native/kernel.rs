@@ -3,6 +3,7 @@
 use super::columns::total;
 use super::context::Context;
 use super::correlate::{Correlation, Epilogue};
+use super::halves;
 use super::weight_gradient::{Gradient, WeightGradient};
 use crate::ops::conv2d::native::{Forward, GradInput, GradWeight};
 use crate::ops::elementwise::native::Channels;
@@ -72,6 +73,8 @@ pub(crate) enum Kernel {
     Broadcast,
     Fill { value: f32 },
     Copy,
+    Narrow,
+    Widen,
     AllReduce { how: Reduction, count: usize },
 }
 
@@ -108,6 +111,11 @@ impl Kernel {
             Kernel::Add | Kernel::Mul => &[0, 1],
             _ => &[],
         }
+    }
+
+    /// Whether it only stores the result of another step otherwise.
+    pub(crate) fn is_storage(&self) -> bool {
+        matches!(self, Kernel::Narrow | Kernel::Widen)
     }
 
     /// Values of scratch that each thread needs.
@@ -245,6 +253,8 @@ impl Kernel {
             Kernel::Broadcast => elementwise::native::fill(cx, x.real(0)[0], out),
             Kernel::Fill { value } => elementwise::native::fill(cx, *value, out),
             Kernel::Copy => elementwise::native::copy(cx, x.real(0), out),
+            Kernel::Narrow => halves::narrow(cx, x.real(0), out),
+            Kernel::Widen => halves::widen(cx, x.real(0), out),
             Kernel::AllReduce { how, count } => match x.lane {
                 Some(lane) => lane.reduce(*how, *count, x.real(0), out),
                 None => out.copy_from_slice(x.real(0)),

@@ -12,6 +12,7 @@ mod cost;
 mod executor;
 mod fusion;
 mod geometry;
+mod halves;
 mod kernel;
 mod long_sums;
 mod lower;
@@ -28,13 +29,15 @@ mod weight_gradient;
 mod winograd;
 
 #[cfg(test)]
+mod halves_tests;
+#[cfg(test)]
 mod pooled_tests;
 #[cfg(test)]
 mod product_tests;
 #[cfg(test)]
 mod tests;
 
-pub use executor::{Native, NativeOptions, OpTime};
+pub use executor::{Native, NativeOptions, OpTime, Storage};
 pub(crate) use pool::Disjoint;
 pub use pool::{Pool, Task};
 pub use simd::Kernels;

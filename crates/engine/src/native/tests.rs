@@ -16,7 +16,7 @@ fn to_f32(values: &[f64]) -> Vec<f32> {
     values.iter().map(|v| *v as f32).collect()
 }
 
-fn to_f64(values: &[f32]) -> Vec<f64> {
+pub(super) fn to_f64(values: &[f32]) -> Vec<f64> {
     values.iter().map(|v| f64::from(*v)).collect()
 }
 
@@ -24,7 +24,7 @@ fn to_f64(values: &[f32]) -> Vec<f64> {
 #[derive(PartialEq)]
 pub(super) struct Left<T> {
     pub(super) outputs: Vec<Vec<Vec<T>>>,
-    state: State<T>,
+    pub(super) state: State<T>,
 }
 
 /// Runs a case from values rounded to f32 by the naive executor in f64.
@@ -54,7 +54,7 @@ pub(super) fn found(case: &Case, kernels: Kernels, threads: usize, runs: usize) 
     run(case, &mut native(case, kernels, threads), runs)
 }
 
-fn run(case: &Case, native: &mut Native, runs: usize) -> Left<f32> {
+pub(super) fn run(case: &Case, native: &mut Native, runs: usize) -> Left<f32> {
     let mut state = State { values: case.state.values.iter().map(|v| to_f32(v)).collect() };
     let [features, scalars, soft_labels] =
         [&case.features, &case.scalars, &case.soft_labels].map(|v| to_f32(v));
@@ -76,7 +76,7 @@ fn run(case: &Case, native: &mut Native, runs: usize) -> Left<f32> {
 }
 
 /// The largest difference, as a share of the largest value (at least 1).
-fn distance(found: &[f32], expected: &[f64]) -> f64 {
+pub(super) fn distance(found: &[f32], expected: &[f64]) -> f64 {
     assert_eq!(found.len(), expected.len());
     let size = expected.iter().fold(1.0, |a: f64, b| a.max(b.abs()));
     let off = found.iter().zip(expected).map(|(a, b)| (f64::from(*a) - b).abs());
