@@ -178,6 +178,7 @@ mod tests {
         // If the compiler removed the loop, the peak would be beyond anything that exists: 64 lanes, two units, 10 GHz.
         let pool = Pool::new(NonZeroUsize::MIN);
         let peak = measure_peak(&pool, &MonotonicClock::start());
-        assert!(peak.gflops > 0.1 && peak.gflops < 2.0 * 64.0 * 2.0 * 10.0, "{peak:?}");
+        // Where a processor is emulated, it is slow.
+        assert!(peak.gflops > 1e-3 && peak.gflops < 2.0 * 64.0 * 2.0 * 10.0, "{peak:?}");
     }
 }
