@@ -275,6 +275,7 @@ fn full_plans() -> Vec<Plan> {
         ..base.optimizer
     };
     base.run.threads = Some(2);
+    (base.run.convolutions, base.run.activations) = (crate::Convolutions::Direct, crate::Activations::Bf16);
     base.run.stop = Stop::End;
     base.run.views = crate::Views::Flips;
     base.run.replay = Some("runs/one".into());
