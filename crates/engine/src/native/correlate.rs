@@ -16,7 +16,8 @@ use super::padded::Padding;
 use super::pool::Disjoint;
 use super::simd::Isa;
 use super::tile::{
-    MAX_ROWS, MAX_WIDTH, Panel, Reading, Start, Tile, call, kernels, packed_columns, panels, split, wide,
+    MAX_ROWS, MAX_WIDTH, Panel, Reading, Soon, Start, Tile, call, kernels, packed_columns, panels, split,
+    wide,
 };
 use super::weight_gradient::Gradient;
 use crate::ops::pool::chosen::Chosen;
@@ -471,6 +472,7 @@ impl Job<'_> {
                             c_stride: g.target.column,
                             start,
                             relu,
+                            soon: Soon::default(),
                         };
                         let kept =
                             plan.keeps.then(|| &mut sums[(pixel + at) * panel.width..][..rows * panel.width]);
@@ -524,6 +526,7 @@ impl Job<'_> {
                     c_stride: g.target.column,
                     start: self.start(panel),
                     relu: self.relu,
+                    soon: Soon::default(),
                 };
                 let kernels = kernels(isa, Reading::Rows, panel.vectors);
                 // SAFETY: as for panels.

@@ -140,7 +140,7 @@ impl Kernel {
             }
             Kernel::FewRows { plan, bias, relu } => {
                 let bias = bias.then(|| x.real(2));
-                plan.run(cx, x.reals(0), Epilogue { bias, relu: *relu }, out);
+                plan.run(cx, x.reals(0), Epilogue { bias, relu: *relu }, out, workspace);
             }
             Kernel::Conv { plan, bias, relu } => {
                 let bias = bias.then(|| x.real(2));

@@ -13,7 +13,7 @@ use super::geometry::Geometry;
 use super::packing::{Rows, pack_columns, pack_panel};
 use super::pool::Disjoint;
 use super::simd::Isa;
-use super::tile::{Panel, Reading, Start, Tile, call, kernels, packed_columns, panels, split, wide};
+use super::tile::{Panel, Reading, Soon, Start, Tile, call, kernels, packed_columns, panels, split, wide};
 
 /// Rows of N for which it pays, and beyond which sums would lose digits.
 const ROWS: std::ops::RangeInclusive<usize> = 192..=16384;
@@ -159,6 +159,7 @@ impl Job<'_> {
                     c_stride: panel.width,
                     start: if is_first { Start::Zero } else { Start::Sums(sums.as_ptr()) },
                     relu: false,
+                    soon: Soon::default(),
                 };
                 // SAFETY: a, b and the sums are as long as a tile of so many rows and products takes; dw holds all rows and
                 // columns of this task, which are no other's.

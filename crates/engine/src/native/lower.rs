@@ -342,7 +342,7 @@ fn kernel(graph: &Graph, id: NodeId, (bias, behind): (bool, Behind), choice: Cho
         }
         Op::Linear => {
             if let Some(plan) = Few::new(shape(0), shape(1)) {
-                return (Kernel::FewRows { plan, bias, relu }, 0);
+                return (Kernel::FewRows { plan, bias, relu }, plan.workspace());
             }
             let plan = linear::native::forward(shape(0), shape(1), isa);
             let workspace = plan.workspace();

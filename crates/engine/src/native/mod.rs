@@ -53,7 +53,7 @@ pub(crate) use packing::WeightRows;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use simd::{Avx2, Avx512};
 pub(crate) use simd::{Choice, Isa, Portable, Simd, multiversion};
-pub(crate) use tile::{Panel, Reading, Start, Tile, kernels, packed_columns, panels, split, wide};
+pub(crate) use tile::{Panel, Reading, Soon, Start, Tile, kernels, packed_columns, panels, split, wide};
 pub(crate) use update::Stepper;
 pub(crate) use weight_gradient::{Gradient, WeightGradient};
 pub(crate) use winograd::{Fast, FastGradWeight, Pass, wins};

@@ -37,20 +37,20 @@ fn pack_part(rows: &WeightRows, panel: &Panel, w: &[f32], out: &mut [f32]) {
     const SQUARE: usize = 16;
     if rows.column == 1 {
         for (r, out) in out.chunks_exact_mut(panel.width).enumerate() {
-            let from = rows.start + r * rows.row;
-            out[..panel.columns].copy_from_slice(&w[from..from + panel.columns]);
-            out[panel.columns..].fill(0.0);
+            copy_row(&w[rows.start + r * rows.row..], panel.columns, out);
         }
         return;
     }
     for first in (0..rows.count).step_by(SQUARE) {
         let last = rows.count.min(first + SQUARE);
-        for j in 0..panel.width {
-            for r in first..last {
-                let inside = j < panel.columns;
-                out[r * panel.width + j] =
-                    if inside { w[rows.start + r * rows.row + j * rows.column] } else { 0.0 };
-            }
+        let out = &mut out[first * panel.width..last * panel.width];
+        for j in 0..panel.columns {
+            let from = w[rows.start + first * rows.row + j * rows.column..].iter().step_by(rows.row);
+            let to = out[j..].iter_mut().step_by(panel.width);
+            to.zip(from).for_each(|(to, from)| *to = *from);
+        }
+        if panel.columns < panel.width {
+            out.chunks_exact_mut(panel.width).for_each(|out| out[panel.columns..].fill(0.0));
         }
     }
 }
@@ -59,8 +59,22 @@ fn pack_part(rows: &WeightRows, panel: &Panel, w: &[f32], out: &mut [f32]) {
 /// are zeros.
 pub(crate) fn pack_panel(from: &[f32], stride: usize, panel: &Panel, out: &mut [f32]) {
     for (out, from) in out.chunks_exact_mut(panel.width).zip(from.chunks(stride)) {
-        out[..panel.columns].copy_from_slice(&from[..panel.columns]);
-        out[panel.columns..].fill(0.0);
+        copy_row(from, panel.columns, out);
+    }
+}
+
+/// Copies so many values; zeros after them.
+fn copy_row(from: &[f32], columns: usize, out: &mut [f32]) {
+    match (out.as_chunks_mut::<4>().0, from.as_chunks::<4>().0) {
+        // Vectors have four lanes at least; a copy of variable length would be a call.
+        (to, from) if columns < 4 * to.len() && from.len() >= to.len() => {
+            to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+            out[columns..].iter_mut().for_each(|v| *v = 0.0);
+        }
+        _ => {
+            out[..columns].copy_from_slice(&from[..columns]);
+            out[columns..].fill(0.0);
+        }
     }
 }
 

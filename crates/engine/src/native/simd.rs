@@ -209,7 +209,7 @@ pub(crate) fn prefetch(values: *const f32) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: every x86-64 processor has the instruction, and it cannot fault.
     unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(values.cast());
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(values.cast());
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = values;

@@ -205,6 +205,7 @@ fn large_products_and_reductions() {
         [515, 131, 300],
         [65, 1000, 130],
         [1, 783, 1030],
+        [3, 402, 1030],
         [8, 42, 10],
         [5, 3, 513],
     ];
@@ -213,7 +214,7 @@ fn large_products_and_reductions() {
             let (x, w, bias) = (b.weight([n, inputs]), b.weight([inputs, outputs]), b.weight([outputs]));
             let y = b.graph.linear(x, w).expect("it fits");
             let y = b.graph.add_bias(y, bias).expect("it fits");
-            if n == 8 { b.graph.relu(y).expect("it fits") } else { y }
+            if n == 8 || n == 3 { b.graph.relu(y).expect("it fits") } else { y }
         });
         check(&case, 1, 1e-5);
     }
@@ -236,7 +237,8 @@ fn large_products_and_reductions() {
 fn steps_make_gradients_of_few_rows() {
     let products = [
         ([1, 23, 128], true),
-        ([7, 50, 513], true),
+        ([8, 50, 1030], true),
+        ([9, 40, 200], true),
         ([128, 25, 530], true),
         ([129, 9, 130], false),
         ([6, 1, 127], false),

@@ -12,9 +12,10 @@
 
 #![allow(unsafe_code)]
 
+use super::memory::LINE;
 #[cfg(target_arch = "x86_64")]
 use super::simd::{Avx2, Avx512};
-use super::simd::{Isa, Portable, Simd};
+use super::simd::{Isa, Portable, Simd, prefetch};
 
 /// Most vectors in a row of a tile.
 pub(crate) const MAX_VECTORS: usize = 4;
@@ -61,6 +62,42 @@ pub(crate) struct Tile<'a> {
     pub(crate) start: Start,
     /// Whether the result is max(C, 0), NaN staying NaN.
     pub(crate) relu: bool,
+    /// What is asked for on the way; only where A is read by columns.
+    pub(crate) soon: Soon<'a>,
+}
+
+/// Parts of matrices, as wide as C, that will be wanted soon: asked for a few rows at a time, with each segment, since more
+/// than a core can wait for at once would hold up the products.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Soon<'a> {
+    /// Where they begin; nothing depends on it but time.
+    pub(crate) places: &'a [*const f32],
+    /// Distance between rows.
+    pub(crate) stride: usize,
+    pub(crate) rows: usize,
+    /// How many rows at a time.
+    each: usize,
+}
+
+impl<'a> Soon<'a> {
+    /// So many rows, `stride` apart, during a tile of so many segments.
+    pub(crate) fn new(places: &'a [*const f32], [stride, rows]: [usize; 2], segments: usize) -> Soon<'a> {
+        Soon { places, stride, rows, each: rows.div_ceil(segments) }
+    }
+
+    /// Asks for rows from this one on; returns the next.
+    #[inline(always)]
+    fn ask(&self, first: usize, width: usize) -> usize {
+        let end = self.rows.min(first + self.each);
+        for place in self.places {
+            for row in first..end {
+                for line in (0..width).step_by(LINE) {
+                    prefetch(place.wrapping_add(row * self.stride + line));
+                }
+            }
+        }
+        end
+    }
 }
 
 /// Computes one tile.
@@ -172,7 +209,11 @@ unsafe fn tile<S: Simd, const M: usize, const V: usize, const COLUMNS: bool>(t: 
         }
         let mut b = t.b;
         let stride = t.stride;
+        let mut asked = 0;
         for &segment in t.segments {
+            if COLUMNS && asked < t.soon.rows {
+                asked = t.soon.ask(asked, V * S::LANES);
+            }
             let mut at = [t.a.add(segment), b];
             let mut rest = t.length;
             if !COLUMNS && steps(S::LANES, V) == 4 {
@@ -316,14 +357,10 @@ pub(crate) unsafe fn call(kernel: TileFn, tile: &Tile, panel: &Panel, rows: usiz
         return unsafe { kernel(tile) };
     }
     let mut whole = [0f32; MAX_ROWS * MAX_WIDTH];
-    for i in 0..rows {
+    for i in (0..rows).filter(|_| tile.start == Start::Add) {
         // SAFETY: row i of C has the panel's columns, which are fewer than the row of `whole`.
-        unsafe {
-            let c = std::slice::from_raw_parts(tile.c.add(i * tile.c_stride), panel.columns);
-            if tile.start == Start::Add {
-                whole[i * panel.width..][..panel.columns].copy_from_slice(c);
-            }
-        }
+        let c = unsafe { std::slice::from_raw_parts(tile.c.add(i * tile.c_stride), panel.columns) };
+        whole[i * panel.width..][..panel.columns].copy_from_slice(c);
     }
     // SAFETY: `whole` has room for the largest tile; the rest is handed on to the caller.
     unsafe { kernel(&Tile { c: whole.as_mut_ptr(), c_stride: panel.width, ..*tile }) };
@@ -417,6 +454,7 @@ mod tests {
                     c_stride,
                     start,
                     relu,
+                    soon: Soon::default(),
                 };
                 // SAFETY: the buffers above hold all that the tile names, and the instruction set exists.
                 unsafe { kernels(isa, reading, vectors)[rows - 1](&t) };

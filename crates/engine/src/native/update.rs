@@ -3,9 +3,8 @@
 #![allow(unsafe_code)]
 
 use super::columns::PART;
-use super::memory::LINE;
 use super::pool::{Disjoint, Pool};
-use super::simd::{Isa, multiversion, prefetch};
+use super::simd::{Isa, multiversion};
 use crate::update::Numbers;
 use crate::{Average, State, Step, StepRule, VarId};
 
@@ -75,13 +74,13 @@ impl<'a> Stepper<'a> {
         self.param.len()
     }
 
-    /// Asks for the values from `start` on, whose step will be made soon.
-    pub(crate) fn prefetch(&self, start: usize, len: usize) {
-        for values in [Some(self.param), self.slots[0], self.slots[1]].into_iter().flatten() {
-            for at in (start..start + len).step_by(LINE) {
-                prefetch(values.pointer().wrapping_add(at));
-            }
-        }
+    /// Where the values that its step changes lie, from `start` on: so many, in the variable and in what the rule keeps.
+    pub(crate) fn places(&self, start: usize) -> ([*const f32; 3], usize) {
+        let of =
+            |values: Option<Disjoint>| values.map(|values| values.pointer().wrapping_add(start).cast_const());
+        let places = [Some(self.param), self.slots[0], self.slots[1]].map(of);
+        let count = places.iter().flatten().count();
+        (places.map(|place| place.unwrap_or(std::ptr::null())), count)
     }
 
     /// Makes the step for the values from `start` on, given their gradient.
@@ -89,15 +88,44 @@ impl<'a> Stepper<'a> {
     /// # Safety
     /// No part that overlaps with it may be in work at the same time.
     pub(crate) unsafe fn part(&self, start: usize, grad: &[f32]) {
-        let len = grad.len();
-        // SAFETY: handed on to the caller; slots are as long as the variable.
-        let of = |values: Disjoint<'a>| unsafe { values.range(start, len) };
-        let param = of(self.param);
-        match self.slots.map(|slot| slot.map(of)) {
-            [None, _] => plain(self.isa, self.rule, grad, param),
-            [Some(velocity), None] => with_velocity(self.isa, self.rule, grad, param, velocity),
-            [Some(first), Some(second)] => with_moments(self.isa, self.rule, grad, param, [first, second]),
+        // SAFETY: handed on to the caller.
+        unsafe { self.rows([start, 0], grad.len(), (grad, grad.len())) };
+    }
+
+    /// Makes the step for rows of so many values, the first from `start` on, `stride` apart, given rows of their gradient and
+    /// how far those are apart: as many as there are of these.
+    ///
+    /// # Safety
+    /// No part that overlaps with the rows may be in work at the same time.
+    pub(crate) unsafe fn rows(&self, [start, stride]: [usize; 2], columns: usize, grads: (&[f32], usize)) {
+        if columns == 0 {
+            return;
         }
+        let rows = |values: Disjoint<'a>| Rows { values, start, stride, columns };
+        let param = rows(self.param);
+        // SAFETY: handed on to the caller; slots are as long as the variable.
+        match self.slots.map(|slot| slot.map(rows)) {
+            [None, _] => plain(self.isa, self.rule, grads, param),
+            [Some(velocity), None] => with_velocity(self.isa, self.rule, grads, [param, velocity]),
+            [Some(first), Some(second)] => with_moments(self.isa, self.rule, grads, [param, first, second]),
+        }
+    }
+}
+
+/// Rows of a variable that nothing else has in work.
+#[derive(Clone, Copy)]
+struct Rows<'a> {
+    values: Disjoint<'a>,
+    start: usize,
+    stride: usize,
+    columns: usize,
+}
+
+impl<'a> Rows<'a> {
+    #[inline(always)]
+    fn row(&self, row: usize) -> &'a mut [f32] {
+        // SAFETY: `Stepper::rows` is told that nothing else works on these, and its kernels ask for each row once.
+        unsafe { self.values.range(self.start + row * self.stride, self.columns) }
     }
 }
 
@@ -173,36 +201,67 @@ impl Rule {
 /// processor takes a hundred times as long for those, and no variable can tell them from 0.
 const LEAST: f32 = 1e-30;
 
+/// Values of a row of the most usual length.
+const SHORT: usize = 64;
+
 #[inline(always)]
 fn normal(value: f32) -> f32 {
     // NaN is kept.
     if value.abs() < LEAST { 0.0 } else { value }
 }
 
+#[inline(always)]
+fn plain_row(rule: Rule, grad: &[f32], param: &mut [f32]) {
+    for (theta, grad) in param.iter_mut().zip(grad) {
+        *theta = rule.keep * *theta - rule.rate * (rule.scale * grad + rule.decay * *theta);
+    }
+}
+
+#[inline(always)]
+fn row_with_velocity(rule: Rule, grad: &[f32], param: &mut [f32], velocity: &mut [f32]) {
+    for ((theta, v), grad) in param.iter_mut().zip(velocity).zip(grad) {
+        let g = rule.scale * grad + rule.decay * *theta;
+        *v = normal(rule.momentum * *v + g);
+        let d = if rule.nesterov { g + rule.momentum * *v } else { *v };
+        *theta = rule.keep * *theta - rule.rate * d;
+    }
+}
+
+#[inline(always)]
+fn row_with_moments(rule: Rule, grad: &[f32], param: &mut [f32], first: &mut [f32], second: &mut [f32]) {
+    let [kept, correction] = rule.second;
+    for (((theta, m), s), grad) in param.iter_mut().zip(first).zip(second).zip(grad) {
+        let g = rule.scale * grad + rule.decay * *theta;
+        *m = normal(rule.momentum * *m + (1.0 - rule.momentum) * g);
+        *s = kept * *s + (1.0 - kept) * g * g;
+        *theta = rule.keep * *theta - rule.rate * (*m / ((*s * correction).sqrt() + rule.eps));
+    }
+}
+
 multiversion! {
-    fn plain(rule: Rule, grad: &[f32], param: &mut [f32]) {
-        for (theta, grad) in param.iter_mut().zip(grad) {
-            *theta = rule.keep * *theta - rule.rate * (rule.scale * grad + rule.decay * *theta);
+    fn plain(rule: Rule, grads: (&[f32], usize), param: Rows) {
+        for (row, grad) in grads.0.chunks(grads.1).enumerate() {
+            let param = param.row(row);
+            // A loop of known length begins at once.
+            if let (Some(grad), true) = (grad.first_chunk::<SHORT>(), param.len() == SHORT) {
+                plain_row(rule, grad, param.first_chunk_mut::<SHORT>().expect("just seen"));
+            } else {
+                plain_row(rule, grad, param);
+            }
         }
     }
 
-    fn with_velocity(rule: Rule, grad: &[f32], param: &mut [f32], velocity: &mut [f32]) {
-        for ((theta, v), grad) in param.iter_mut().zip(velocity).zip(grad) {
-            let g = rule.scale * grad + rule.decay * *theta;
-            *v = normal(rule.momentum * *v + g);
-            let d = if rule.nesterov { g + rule.momentum * *v } else { *v };
-            *theta = rule.keep * *theta - rule.rate * d;
+    fn with_velocity(rule: Rule, grads: (&[f32], usize), values: [Rows; 2]) {
+        for (row, grad) in grads.0.chunks(grads.1).enumerate() {
+            let [param, velocity] = values.map(|rows| rows.row(row));
+            row_with_velocity(rule, grad, param, velocity);
         }
     }
 
-    fn with_moments(rule: Rule, grad: &[f32], param: &mut [f32], moments: [&mut [f32]; 2]) {
-        let [first, second] = moments;
-        let [kept, correction] = rule.second;
-        for (((theta, m), s), grad) in param.iter_mut().zip(first).zip(second).zip(grad) {
-            let g = rule.scale * grad + rule.decay * *theta;
-            *m = normal(rule.momentum * *m + (1.0 - rule.momentum) * g);
-            *s = kept * *s + (1.0 - kept) * g * g;
-            *theta = rule.keep * *theta - rule.rate * (*m / ((*s * correction).sqrt() + rule.eps));
+    fn with_moments(rule: Rule, grads: (&[f32], usize), values: [Rows; 3]) {
+        for (row, grad) in grads.0.chunks(grads.1).enumerate() {
+            let [param, first, second] = values.map(|rows| rows.row(row));
+            row_with_moments(rule, grad, param, first, second);
         }
     }
 
@@ -238,8 +297,18 @@ mod tests {
             (velocity[3], first[3]) = (f32::NAN, f32::NAN);
             let at_rest = vec![0f32; count];
             for _ in 0..1000 {
-                with_velocity(isa, rule, &at_rest, &mut param, &mut velocity);
-                with_moments(isa, rule, &at_rest, &mut vec![0f32; count], [&mut first, &mut second]);
+                fn rows(values: &mut [f32]) -> Rows<'_> {
+                    Rows { columns: values.len(), values: Disjoint::new(values), start: 0, stride: 0 }
+                }
+                let grads = (&at_rest[..], count);
+                with_velocity(isa, rule, grads, [&mut param, &mut velocity].map(|values| rows(values)));
+                let mut other = vec![0f32; count];
+                with_moments(
+                    isa,
+                    rule,
+                    grads,
+                    [&mut other, &mut first, &mut second].map(|values| rows(values)),
+                );
                 let small = |v: &&f32| **v != 0.0 && v.abs() < LEAST;
                 assert_eq!(velocity.iter().chain(&first).find(small), None, "{kernels:?}");
             }

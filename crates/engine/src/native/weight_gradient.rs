@@ -19,7 +19,9 @@ use super::packing::pack_panel;
 use super::padded::Padding;
 use super::pool::Disjoint;
 use super::simd::{Isa, multiversion};
-use super::tile::{Panel, Reading, Start, Tile, call, kernels, packed_columns, panels, split, wide};
+use super::tile::{
+    MAX_ROWS, Panel, Reading, Soon, Start, Tile, call, kernels, packed_columns, panels, split, wide,
+};
 use crate::ops::pool::chosen::Chosen;
 
 /// Values of packed dy that should stay in the first-level cache while rows of dw pass by (32 KiB).
@@ -30,6 +32,8 @@ const GROUP: usize = 256 * 1024;
 const SLICES: usize = 16;
 /// Pixels that make a slice worth writing, reading and adding its sums.
 const LEAST: usize = 512;
+/// Fewest rows of dw in a task where all of them are one run, a multiple of what tiles of few columns have.
+const ROWS: usize = 256;
 /// Most values in all the slices' sums (16 MiB).
 const SUMS: usize = 4 * 1024 * 1024;
 
@@ -65,7 +69,7 @@ pub(crate) struct WeightGradient {
     slices: usize,
     /// Tasks that share a slice, each with some of the panels.
     shares: usize,
-    /// Tasks that share the runs of taps of a share.
+    /// Tasks that share the runs of taps of a share, or the rows of dw if all taps are one run.
     cuts: usize,
     positions: usize,
     /// Of what dy is made, a group at a time.
@@ -96,7 +100,8 @@ impl WeightGradient {
         let segments =
             (0..group).flat_map(|n| (0..rows).map(move |i| (n, i))).map(|(n, i)| segment(n, i)).collect();
         let (runs, run) = geometry.runs(pitch[1]);
-        let cuts = SLICES.div_ceil(slices * shares).min(runs.len()).max(1);
+        let most = if runs.len() == 1 { run / ROWS } else { runs.len() };
+        let cuts = SLICES.div_ceil(slices * shares).min(most).max(1);
         WeightGradient {
             long: LongSums::new(&geometry, positions, isa),
             geometry,
@@ -186,13 +191,24 @@ impl WeightGradient {
             let (cut, task) = (task.index % self.cuts, task.index / self.cuts);
             let (slice, share) = (task / self.shares, task % self.shares);
             let bound = |s: usize| s * g.images / self.slices;
-            let runs = [cut, cut + 1].map(|c| c * self.runs.len() / self.cuts);
-            let job = Job { plan: self, isa, x, dy, sums, base: slice * result, runs };
+            let (runs, rows) = self.part(cut);
+            let job = Job { plan: self, isa, x, dy, sums, base: slice * result, runs, rows };
             job.slice([bound(slice), bound(slice + 1)], share, scratch);
         });
         if self.slices > 1 {
             let sums = &workspace[..self.slices * result];
             cx.pool.parts(dw, 8192, &|task, out| add_slices(isa, sums, result, task.index * 8192, out));
+        }
+    }
+
+    /// The runs of taps of a cut, and which rows of each.
+    fn part(&self, cut: usize) -> ([usize; 2], [usize; 2]) {
+        let part = |count: usize| [cut, cut + 1].map(|c| c * count / self.cuts);
+        if self.runs.len() == 1 {
+            let rows = part(self.rows.div_ceil(MAX_ROWS)).map(|tile| self.rows.min(tile * MAX_ROWS));
+            ([0, 1], rows)
+        } else {
+            (part(self.runs.len()), [0, self.rows])
         }
     }
 
@@ -246,8 +262,9 @@ struct Job<'a> {
     sums: Disjoint<'a>,
     /// Where this slice's sum is.
     base: usize,
-    /// The runs of taps that it takes.
+    /// The runs of taps that it takes, and which rows of each.
     runs: [usize; 2],
+    rows: [usize; 2],
 }
 
 impl Job<'_> {
@@ -335,9 +352,11 @@ impl Job<'_> {
                 c_stride: g.width,
                 start,
                 relu: false,
+                soon: Soon::default(),
             };
             for (number, run) in (self.runs[0]..).zip(&plan.runs[self.runs[0]..self.runs[1]]) {
-                split(plan.rows, kernels.len(), |row, count| {
+                split(self.rows[1] - self.rows[0], kernels.len(), |row, count| {
+                    let row = self.rows[0] + row;
                     // SAFETY: `run` has seen that x, dy and dw are as long as the plan says, and segments lie within
                     // one group of padded images. Tasks write different slices, panels or runs.
                     unsafe {

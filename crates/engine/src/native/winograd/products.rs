@@ -4,7 +4,7 @@
 
 use super::NEAR;
 use crate::native::simd::Isa;
-use crate::native::tile::{Panel, Reading, Start, Tile, kernels, split};
+use crate::native::tile::{Panel, Reading, Soon, Start, Tile, kernels, split};
 
 /// Visits the first and the number of each run of tiles that are wanted.
 pub(super) type Runs<'a> = dyn Fn(&mut dyn FnMut(usize, usize)) + 'a;
@@ -40,6 +40,7 @@ impl Products<'_> {
                         c_stride: rows[1],
                         start: if row == 0 { Start::Zero } else { Start::Add },
                         relu: false,
+                        soon: Soon::default(),
                     };
                     // SAFETY: rows of v hold C values and rows of m all packed columns, for all tiles.
                     unsafe { kernels[count - 1](&t) }
@@ -77,6 +78,7 @@ impl Products<'_> {
                         c_stride: rows[1],
                         start: if from == 0 && !add { Start::Zero } else { Start::Add },
                         relu: false,
+                        soon: Soon::default(),
                     };
                     // SAFETY: rows of v hold C values and rows of sums all packed columns.
                     unsafe { kernels[count - 1](&t) }

@@ -3,10 +3,13 @@
 
 use crate::native::{Context, rows_per_part};
 
+/// An exponential in f64 takes as long as so many values take that are only read and written.
+const HEAVY: usize = 128;
+
 /// logits `[N, K]`, labels `[N]` -> `[N]`.
 pub(crate) fn cross_entropy(cx: &Context, logits: &[f32], labels: &[u32], smoothing: f32, y: &mut [f32]) {
     let classes = logits.len().checked_div(labels.len()).unwrap_or(0);
-    let part = rows_per_part(classes);
+    let part = rows_per_part(classes * HEAVY);
     cx.pool.parts(y, part, &|task, y| {
         for (i, y) in y.iter_mut().enumerate() {
             let n = task.index * part + i;
@@ -34,7 +37,7 @@ pub(crate) fn cross_entropy_grad(
     if classes == 0 {
         return;
     }
-    let part = rows_per_part(classes);
+    let part = rows_per_part(classes * HEAVY);
     cx.pool.parts(dz, part * classes, &|task, dz| {
         for (i, dz) in dz.chunks_exact_mut(classes).enumerate() {
             let n = task.index * part + i;
@@ -52,7 +55,7 @@ pub(crate) fn cross_entropy_grad(
 /// logits, soft labels `[N, K]` -> `[N]`.
 pub(crate) fn soft_cross_entropy(cx: &Context, [logits, soft]: [&[f32]; 2], smoothing: f32, y: &mut [f32]) {
     let classes = logits.len().checked_div(y.len()).unwrap_or(0);
-    let part = rows_per_part(classes);
+    let part = rows_per_part(classes * HEAVY);
     cx.pool.parts(y, part, &|task, y| {
         for (i, y) in y.iter_mut().enumerate() {
             let row = (task.index * part + i) * classes..(task.index * part + i + 1) * classes;
@@ -77,7 +80,7 @@ pub(crate) fn soft_cross_entropy_grad(
     if classes == 0 {
         return;
     }
-    let part = rows_per_part(classes);
+    let part = rows_per_part(classes * HEAVY);
     cx.pool.parts(dz, part * classes, &|task, dz| {
         for (i, dz) in dz.chunks_exact_mut(classes).enumerate() {
             let n = task.index * part + i;
