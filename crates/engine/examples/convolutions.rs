@@ -11,7 +11,7 @@ use std::num::NonZeroUsize;
 
 /// Batch, extent, input channels, filters; and the taps of a window: 3, whose results are as many as pixels, or 5 without
 /// padding.
-const LAYERS: [[usize; 5]; 20] = [
+const LAYERS: [[usize; 5]; 28] = [
     [128, 32, 3, 64, 3],
     [128, 32, 64, 128, 3],
     [128, 16, 128, 128, 3],
@@ -22,6 +22,14 @@ const LAYERS: [[usize; 5]; 20] = [
     [128, 32, 16, 16, 3],
     [128, 16, 32, 32, 3],
     [64, 8, 64, 64, 3],
+    [32, 32, 16, 16, 3],
+    [32, 16, 32, 32, 3],
+    [32, 8, 64, 64, 3],
+    [128, 8, 64, 64, 3],
+    [1, 16, 32, 32, 3],
+    [128, 16, 16, 32, 3],
+    [128, 8, 128, 128, 3],
+    [1, 32, 16, 16, 3],
     [1024, 8, 64, 64, 3],
     [256, 31, 24, 64, 3],
     [128, 31, 24, 128, 3],

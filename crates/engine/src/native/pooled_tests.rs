@@ -109,6 +109,9 @@ fn list() -> Vec<(Pooled, Taken)> {
         ([5, 15, 15, 24], 64, plain(Window::same(3, 1)), [2, 2], false, Both),
         ([9, 14, 11, 48], 52, plain(Window::same(3, 1)), [3, 2], false, Both),
         ([11, 13, 12, 48], 48, plain(Window::valid(3, 1)), [2, 2], false, Both),
+        // Few channels, each thread by itself: several images at a time, and parts of one.
+        ([24, 12, 15, 20], 36, plain(Window::same(3, 1)), [2, 2], false, Both),
+        ([5, 34, 33, 24], 32, plain(Window::same(3, 1)), [2, 3], false, Both),
         // Planes of more tiles than a wave has.
         ([1, 58, 61, 48], 48, plain(Window::same(3, 1)), [2, 2], false, Weights),
         ([3, 6, 6, 2], 7, plain(Window::same(3, 1)), [2, 2], true, Nothing),
@@ -174,7 +177,7 @@ fn what_is_taken_in_has_the_bits_of_operations_apart() {
 /// Of a pooled convolution only p and a quarter as many codes are kept for the way back, and dy is never there as a whole.
 #[test]
 fn results_before_a_pooling_are_not_held() {
-    for (shape, filters) in [([64, 31, 31, 8], 32), ([256, 15, 15, 48], 64)] {
+    for (shape, filters) in [([64, 31, 31, 8], 32), ([64, 31, 31, 16], 32), ([256, 15, 15, 48], 64)] {
         let mut b = Builder::new(5100);
         let x = b.features(shape);
         let (first, w) = (b.weight([3, 3, shape[3], shape[3]]), b.weight([3, 3, shape[3], filters]));

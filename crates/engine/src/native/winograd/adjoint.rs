@@ -55,7 +55,7 @@ impl Adjoint {
         turn(cx, w, [g.depth, g.width], false, exchanged);
         tasks.filters.spread(cx, exchanged, u);
         let (isa, u, dx) = (cx.isa, &*u, Disjoint::new(dx));
-        let input = Input { planes: dy, origin: [0, 0], zeros, spread: spread_pairs };
+        let input = Input { planes: dy, first: 0, origin: [0, 0], zeros, spread: spread_pairs };
         // Where the input tile of a result lies: the turned convolution begins as many taps before its results.
         let origin = g.origin.map(|origin| -origin - (g.taps[0] as isize - 1));
         cx.run(tasks.count(), &|task, scratch| {

@@ -5,8 +5,8 @@
 //! Tiles go through in waves that the caches hold: a wave's input is transformed to 36 points, each point is a matrix
 //! product with the transformed filters (or, for the gradient by weights, with the transformed output gradient, summed
 //! over waves), and the products are transformed back. Between those, all threads meet (`convolution`, `weight`). Of 5x5
-//! windows, a thread does all of that alone for tiles that its own cache holds (`local` and `adjoint` by `tasks`, `local_weight`). Both cut tiles by
-//! shapes alone, so bits do not depend on threads.
+//! windows, and of 3x3 windows with few channels, a thread does all of that alone for tiles that its own cache holds (`local` and
+//! `adjoint` by `tasks`, `local_weight`). Both cut tiles by shapes alone, so bits do not depend on threads.
 //!
 //! Rounding: the transforms' constants reach 8, so errors are some ten times those of the direct sums; tests state them.
 
@@ -36,7 +36,7 @@ use convolution::Waved;
 use local::Local;
 use local_weight::LocalGradWeight;
 use tiles::{Grid, Wave};
-use transform::POINTS;
+use transform::{POINTS, SIDE};
 use weight::WavedGradWeight;
 
 /// Values of packed filters, or of gradients, that should stay in the first-level cache (32 KiB).
@@ -64,6 +64,8 @@ pub(crate) fn wins(g: &Geometry, pass: Pass) -> bool {
     let [channels, filters] = [g.channels[1], g.width];
     let near = channels * filters <= NEAR;
     let [least, least_pixels] = match (g.taps, pass) {
+        ([3, 3], Pass::ByWeights) if alone(g, pass) => [LEAST_ALONE, LEAST_SUMMED_PIXELS],
+        ([3, 3], _) if alone(g, pass) => [LEAST_ALONE, LEAST_PIXELS],
         ([3, 3], Pass::ByInput) if channels * filters >= LEAST_PRODUCTS => [LEAST_BY_INPUT, LEAST_PIXELS],
         ([3, 3], _) => [LEAST_CHANNELS, LEAST_PIXELS],
         ([5, 5], Pass::Forward | Pass::ByInput) if near => [LEAST_WIDE, LEAST_NEAR_PIXELS],
@@ -81,6 +83,26 @@ pub(crate) fn wins(g: &Geometry, pass: Pass) -> bool {
         && g.output.iter().all(|extent| *extent >= 3)
 }
 
+/// Whether each thread takes tiles through all stages by itself, and not all together waves of them: where the points of few
+/// channels stay in its own cache beside the filters, and images suffice for several threads.
+fn alone(g: &Geometry, pass: Pass) -> bool {
+    let few = match pass {
+        Pass::Forward | Pass::ByInput => g.depth * g.width <= MOST_ALONE,
+        Pass::ByWeights => g.depth * g.width <= MOST_SUMMED && g.depth.min(g.width) < LEAST_CHANNELS,
+    };
+    g.taps == [5, 5] || g.taps == [3, 3] && few && g.images >= LEAST_IMAGES
+}
+
+/// See [`alone`]: channels times filters of windows of 3x3.
+const MOST_ALONE: usize = 64 * 64;
+/// See [`alone`]: the same for the gradient by the weights, whose sums are in the cache too, and lie there for each slice.
+const MOST_SUMMED: usize = 24 * 128;
+/// See [`alone`].
+const LEAST_IMAGES: usize = 4;
+/// See [`wins`]: channels of windows of 3x3 that threads take by themselves.
+const LEAST_ALONE: usize = 16;
+/// See [`wins`]: results of those that make slices enough of the gradient by the weights.
+const LEAST_SUMMED_PIXELS: usize = 4_096;
 /// See [`wins`]; measured, see docs/engine.md.
 const LEAST_CHANNELS: usize = 48;
 /// See [`wins`]: of gradients by the input, whose direct sums fill vectors badly with few channels, if there are many filters.
@@ -108,13 +130,14 @@ impl Fast {
     /// Plans a correlation of this geometry. If `turned` it is a gradient by the input: the filters are those of the
     /// convolution, `[T, T, K, C]` for results of K channels, and taken in reverse order.
     pub(crate) fn new(geometry: Geometry, turned: bool, isa: Isa) -> Fast {
-        if geometry.taps == [3, 3] {
+        let pass = if turned { Pass::ByInput } else { Pass::Forward };
+        if !alone(&geometry, pass) {
             return Fast::Waved(Waved::new(geometry, turned, isa));
         }
-        if turned {
+        if turned && geometry.taps == [5, 5] {
             return Fast::Adjoint(Adjoint::new(geometry, isa));
         }
-        Fast::Local(Local::new(geometry, isa))
+        Fast::Local(Local::new(geometry, turned, isa))
     }
 
     /// Makes p and codes of a pooling of y the results, and not y, if it can.
@@ -133,7 +156,11 @@ impl Fast {
     pub(crate) fn unpool(&mut self, chosen: Chosen) -> bool {
         match self {
             Fast::Waved(plan) => plan.pool(chosen),
-            Fast::Local(_) | Fast::Adjoint(_) => false,
+            Fast::Local(plan) => {
+                plan.pool(chosen);
+                true
+            }
+            Fast::Adjoint(_) => false,
         }
     }
 
@@ -167,7 +194,7 @@ impl Fast {
     ) {
         match (self, x) {
             (Fast::Waved(plan), x) => plan.run(cx, (x, w), epilogue, y, workspace),
-            (Fast::Local(plan), Gradient::Plain(x)) => plan.run(cx, [x, w], epilogue, y, workspace),
+            (Fast::Local(plan), x) => plan.run(cx, (x, w), epilogue, y, workspace),
             (Fast::Adjoint(plan), Gradient::Plain(x)) => plan.run(cx, [x, w], y, workspace),
             _ => unreachable!("a plan knows how its gradient is given"),
         }
@@ -184,7 +211,7 @@ pub(crate) enum FastGradWeight {
 impl FastGradWeight {
     /// Plans the gradient by the weights of a correlation of this geometry.
     pub(crate) fn new(geometry: Geometry, isa: Isa) -> FastGradWeight {
-        if geometry.taps == [3, 3] {
+        if !alone(&geometry, Pass::ByWeights) {
             FastGradWeight::Waved(WavedGradWeight::new(geometry, isa))
         } else {
             FastGradWeight::Local(LocalGradWeight::new(geometry, isa))
@@ -211,7 +238,10 @@ impl FastGradWeight {
     pub(crate) fn unpool(&mut self, chosen: Chosen) -> bool {
         match self {
             FastGradWeight::Waved(plan) => plan.unpool(chosen),
-            FastGradWeight::Local(_) => false,
+            FastGradWeight::Local(plan) => {
+                plan.unpool(chosen);
+                true
+            }
         }
     }
 
@@ -223,16 +253,17 @@ impl FastGradWeight {
         dw: &mut [f32],
         workspace: &mut [f32],
     ) {
-        match (self, dy) {
-            (FastGradWeight::Waved(plan), dy) => plan.run(cx, (x, dy), dw, workspace),
-            (FastGradWeight::Local(plan), Gradient::Plain(dy)) => plan.run(cx, [x, dy], dw, workspace),
-            _ => unreachable!("a plan knows how its gradient is given"),
+        match self {
+            FastGradWeight::Waved(plan) => plan.run(cx, (x, dy), dw, workspace),
+            FastGradWeight::Local(plan) => plan.run(cx, (x, dy), dw, workspace),
         }
     }
 }
 
-/// Rows and columns of results in a tile of a convolution of 5x5 windows.
-const PAIR: usize = 2;
+/// Rows and columns of results in a whole tile of a convolution by so many taps.
+fn step(taps: usize) -> usize {
+    SIDE + 1 - taps
+}
 
 /// The largest of equal parts of at most `most`.
 fn even(count: usize, most: usize) -> usize {

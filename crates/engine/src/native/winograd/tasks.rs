@@ -1,4 +1,4 @@
-//! Convolutions of 5x5 windows, cut into tasks: a thread takes the tiles of some images through all stages by itself, as many
+//! Convolutions cut into tasks: a thread takes the tiles of some images through all stages by itself, as many
 //! at a time as its own cache holds.
 
 #![allow(unsafe_code)]
@@ -8,7 +8,7 @@ use super::filters::Filters;
 use super::products::Products;
 use super::tiles::{Grid, Spread, Wave};
 use super::transform::POINTS;
-use super::{PAIR, even, local_tiles, staggered};
+use super::{even, local_tiles, staggered, step};
 use crate::native::geometry::Geometry;
 use crate::native::pool::Disjoint;
 use crate::native::simd::Isa;
@@ -35,7 +35,9 @@ pub(super) struct Tasks {
 /// What goes to the points, and by which transform.
 #[derive(Clone, Copy)]
 pub(super) struct Input<'a> {
+    /// Planes from number `first` on.
     pub(super) planes: &'a [f32],
+    pub(super) first: usize,
     /// Where the first tile begins.
     pub(super) origin: [isize; 2],
     /// A zero for each channel.
@@ -54,9 +56,10 @@ pub(super) struct Output<'a> {
 impl Tasks {
     /// For a correlation of this geometry, with tiles of a plane of this extent.
     pub(super) fn new(geometry: Geometry, extent: [usize; 2], isa: Isa) -> Tasks {
-        let filters = Filters::new(5, [geometry.depth, geometry.width], isa, Reading::Rows);
+        let taps = geometry.taps[0];
+        let filters = Filters::new(taps, [geometry.depth, geometry.width], isa, Reading::Rows);
         let rows = [staggered(geometry.depth), packed_columns(&filters.panels)];
-        let grid = Grid::even(extent, PAIR);
+        let grid = Grid::even(extent, step(taps));
         let most = local_tiles(rows[0] + rows[1]);
         // Tasks as even as the number of images allows.
         let images = (most / grid.per_plane()).clamp(1, geometry.images.div_ceil(TASKS).max(1));
@@ -106,7 +109,7 @@ impl Tasks {
             let count = self.each.min(end - first);
             let wave = Wave { grid: self.grid, first, count };
             let from = Spread {
-                wave,
+                wave: wave.since_plane(input.first),
                 planes: input.planes,
                 extent: g.source,
                 depth: g.depth,

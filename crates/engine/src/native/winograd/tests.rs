@@ -1,5 +1,7 @@
 //! The fast convolutions against plain sums in f64, over awkward sizes, on every instruction set and several threads.
 
+use super::local::Local;
+use super::local_weight::LocalGradWeight;
 use super::{Fast, FastGradWeight};
 use crate::native::context::Context;
 use crate::native::correlate::Epilogue;
@@ -100,17 +102,27 @@ fn error(found: &[f32], expected: &[f64]) -> f64 {
     (off / expected.iter().map(|v| v * v).sum::<f64>().max(1e-30)).sqrt()
 }
 
-/// The forward pass, the gradients by the input and by the weights.
-fn plans(sizes: Sizes, isa: Isa) -> (Fast, Fast, FastGradWeight) {
+/// The forward pass, the gradients by the input and by the weights; if `alone`, each thread by itself whatever the sizes.
+fn plans(sizes: Sizes, isa: Isa, alone: bool) -> (Fast, Fast, FastGradWeight) {
     let [forward, turned] = [false, true].map(|turned| sizes.geometry(turned));
+    if alone {
+        let weight = FastGradWeight::Local(LocalGradWeight::new(forward.clone(), isa));
+        let [forward, back] =
+            [(forward, false), (turned, true)].map(|(g, turned)| Local::new(g, turned, isa));
+        return (Fast::Local(forward), Fast::Local(back), weight);
+    }
     let weight = FastGradWeight::new(forward.clone(), isa);
     (Fast::new(forward, false, isa), Fast::new(turned, true, isa), weight)
 }
 
 /// dx, dw and y with bias and ReLU, from memory full of NaN.
-fn run(sizes: Sizes, (isa, threads): (Isa, usize), [x, w, dy, bias]: [&[f32]; 4]) -> [Vec<f32>; 3] {
+fn run(
+    sizes: Sizes,
+    (isa, threads, alone): (Isa, usize, bool),
+    [x, w, dy, bias]: [&[f32]; 4],
+) -> [Vec<f32>; 3] {
     let pool = Pool::new(NonZeroUsize::new(threads).expect("not zero"));
-    let (forward, back, weight) = plans(sizes, isa);
+    let (forward, back, weight) = plans(sizes, isa, alone);
     let scratch = back.scratch().max(weight.scratch()).max(forward.scratch());
     let mut scratch = vec![f32::NAN; scratch * threads];
     let cx = &mut Context::new(&pool, isa, &mut scratch);
@@ -137,17 +149,19 @@ fn check(sizes: Sizes) -> [f64; 3] {
     });
     y.iter_mut().for_each(|v| *v = v.max(0.0));
     let mut worst = [0f64; 3];
-    for kernels in Kernels::available() {
+    for (kernels, alone) in
+        Kernels::available().into_iter().flat_map(|kernels| [(kernels, false), (kernels, true)])
+    {
         let isa = kernels.resolve().expect("it is available");
-        let one = run(sizes, (isa, 1), [&x, &w, &dy, &bias]);
+        let one = run(sizes, (isa, 1, alone), [&x, &w, &dy, &bias]);
         for ((worst, found), expected) in worst.iter_mut().zip(&one).zip([&dx, &dw, &y]) {
             let off = error(found, expected);
-            assert!(off <= 1e-5, "{sizes:?} is off by {off} with {kernels:?}");
+            assert!(off <= 1e-5, "{sizes:?} is off by {off} with {kernels:?}, alone: {alone}");
             *worst = worst.max(off);
         }
         for threads in [2, 3] {
-            let same = run(sizes, (isa, threads), [&x, &w, &dy, &bias]) == one;
-            assert!(same, "{sizes:?}: other bits on {threads} threads with {kernels:?}");
+            let same = run(sizes, (isa, threads, alone), [&x, &w, &dy, &bias]) == one;
+            assert!(same, "{sizes:?}: other bits on {threads} threads with {kernels:?}, alone: {alone}");
         }
     }
     worst
@@ -178,7 +192,8 @@ fn errors_are_as_stated() {
     let wide = Sizes { taps: 3, images: 3, extent: [8, 8], pad: [1, 1], channels: 200, filters: 136 };
     let long = Sizes { taps: 3, images: 14, extent: [16, 15], pad: [1, 1], channels: 48, filters: 52 };
     let windows = Sizes { taps: 5, images: 19, extent: [12, 12], pad: [0, 0], channels: 32, filters: 68 };
-    for sizes in [wide, long, windows] {
+    let few = Sizes { taps: 3, images: 37, extent: [17, 16], pad: [1, 1], channels: 20, filters: 16 };
+    for sizes in [wide, long, windows, few] {
         let found = check(sizes);
         assert!(found.iter().all(|off| *off < 4e-6), "{sizes:?}: {found:?}");
     }

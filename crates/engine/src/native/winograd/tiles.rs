@@ -81,6 +81,11 @@ impl Wave {
         Wave { first: 0, ..self }
     }
 
+    /// The same for planes that lie by themselves from this one on.
+    pub(super) fn since_plane(self, plane: usize) -> Wave {
+        Wave { first: self.first - plane * self.grid.per_plane(), ..self }
+    }
+
     /// The plane of a tile of this wave, the row and column of its first result, and what is short in it.
     #[inline(always)]
     pub(super) fn find(&self, tile: usize) -> (usize, [usize; 2], [bool; 2]) {
