@@ -1,7 +1,7 @@
 //! Convolutions that take in the pooling behind them, against the naive executor and against the same operations apart.
 
 use super::Kernels;
-use super::tests::{check, found, native, one_operation};
+use super::tests::{check, distance, found, native, one_operation, to_f64};
 use crate::testing::{Builder, Case};
 use crate::{Convolution, NodeId, Window};
 
@@ -218,5 +218,36 @@ fn results_that_others_use_are_not_taken_in() {
             p
         });
         check(&case, 1, 1e-5);
+    }
+}
+
+/// The gradient by the weights may be summed in another order when it takes the pooling in, and no more: in each window the same
+/// element is chosen, however near another comes.
+#[test]
+fn gradients_by_weights_are_near_those_of_operations_apart() {
+    let many = Pooled {
+        shape: [29, 12, 15, 20],
+        filters: 36,
+        conv: Convolution { window: Window::same(3, 1), groups: 1 },
+        kernel: [2, 2],
+        bias: true,
+        relu: true,
+        inner: false,
+        whole: false,
+        apart: false,
+    };
+    let others = list().into_iter().map(|(pooled, _)| pooled).filter(|pooled| !pooled.whole);
+    for pooled in [true, false].map(|inner| Pooled { inner, ..many }).into_iter().chain(others) {
+        let name = if pooled.inner { "v1" } else { "v0" };
+        let cases = [pooled.case(), Pooled { apart: true, ..pooled }.case()];
+        for kernels in Kernels::available() {
+            let [together, apart] = cases.each_ref().map(|case| {
+                let at =
+                    case.program.outputs.iter().position(|(known, _)| known == name).expect("a gradient");
+                found(case, kernels, 2, 1).outputs[0][at].clone()
+            });
+            let off = distance(&together, &to_f64(&apart));
+            assert!(off < 1e-5, "{pooled:?} is off by {off} with {kernels:?}");
+        }
     }
 }
