@@ -79,6 +79,7 @@ multiversion! {
 /// A result that is stored in halves for a while.
 struct Stored {
     step: usize,
+    len: usize,
     /// The step before which it is narrowed, and the one before which it is widened.
     narrowed: usize,
     widened: usize,
@@ -95,19 +96,19 @@ pub(crate) fn store(low: &mut Lowered) {
     let mut steps: Vec<Step> = Vec::with_capacity(low.steps.len() + 2 * stored.len());
     let mut halves = vec![0; low.steps.len()];
     for (old, mut step) in std::mem::take(&mut low.steps).into_iter().enumerate() {
+        // A step that only stores the result of `from`, with so many values of which it makes so many.
+        let mut store = |kernel, (from, result): (usize, usize), [taken, len]: [usize; 2]| {
+            let Step { head, node, .. } = steps[result];
+            let args = vec![Value { source: Source::Step(from), start: 0, len: taken }];
+            steps.push(Step { kernel, args, len, workspace: 0, node, head });
+            steps.len() - 1
+        };
         for s in stored.iter().filter(|s| s.narrowed == old) {
-            let from = &steps[at[s.step]];
-            let (len, head, node) = (from.len, from.head, from.node);
-            let args = vec![Value { source: Source::Step(at[s.step]), start: 0, len }];
-            halves[s.step] = steps.len();
-            steps.push(Step { kernel: Kernel::Narrow, args, len: words(len), workspace: 0, node, head });
+            let result = at[s.step];
+            halves[s.step] = store(Kernel::Narrow, (result, result), [s.len, words(s.len)]);
         }
         for s in stored.iter().filter(|s| s.widened == old) {
-            let from = &steps[at[s.step]];
-            let (len, head, node) = (from.len, from.head, from.node);
-            let args = vec![Value { source: Source::Step(halves[s.step]), start: 0, len: words(len) }];
-            twin[s.step] = Some(steps.len());
-            steps.push(Step { kernel: Kernel::Widen, args, len, workspace: 0, node, head });
+            twin[s.step] = Some(store(Kernel::Widen, (halves[s.step], at[s.step]), [words(s.len), s.len]));
         }
         for value in &mut step.args {
             if let Source::Step(from) = value.source {
@@ -150,7 +151,7 @@ fn crossing(low: &Lowered, step: usize, turn: usize) -> Option<Stored> {
             }
         }
     }
-    back.map(|widened| Stored { step, narrowed: forward, widened })
+    back.map(|widened| Stored { step, len, narrowed: forward, widened })
 }
 
 #[cfg(test)]

@@ -140,20 +140,9 @@ impl Fast {
         Fast::Local(Local::new(geometry, turned, isa))
     }
 
-    /// Makes p and codes of a pooling of y the results, and not y, if it can.
+    /// Makes p and codes of a pooling of y the results, and not y, if it can; or if turned, takes the gradient that it goes back
+    /// from as dp and codes.
     pub(crate) fn pool(&mut self, chosen: Chosen) -> bool {
-        match self {
-            Fast::Waved(plan) => plan.pool(chosen),
-            Fast::Local(plan) => {
-                plan.pool(chosen);
-                true
-            }
-            Fast::Adjoint(_) => false,
-        }
-    }
-
-    /// Takes the gradient that it goes back from as dp and codes of a pooling, if it can.
-    pub(crate) fn unpool(&mut self, chosen: Chosen) -> bool {
         match self {
             Fast::Waved(plan) => plan.pool(chosen),
             Fast::Local(plan) => {
@@ -183,7 +172,7 @@ impl Fast {
     }
 
     /// Computes y `[N, I, J, K]` from x `[N, H, W, C]` and w `[T, T, C, K]`, or as [`Fast::new`] says. A gradient has no
-    /// epilogue. x may be a gradient that is given as dp and codes, if [`Fast::unpool`] said so.
+    /// epilogue. x may be a gradient that is given as dp and codes, if [`Fast::pool`] said so.
     pub(crate) fn run(
         &self,
         cx: &mut Context,

@@ -349,7 +349,7 @@ impl GradInput {
     /// Takes dy as dp and codes of a pooling, if it can make it in parts: no part of it for several tasks.
     pub(crate) fn unpool(&mut self, chosen: Chosen) -> bool {
         if let Some(fast) = &mut self.fast {
-            return fast.unpool(chosen);
+            return fast.pool(chosen);
         }
         match &mut self.phases[..] {
             [only] => !self.gaps && only.unpool(chosen),
