@@ -78,6 +78,14 @@ pub(crate) struct PeakHere {
 }
 
 impl PeakHere {
+    /// The peak; says on stderr where others took much of it.
+    pub(crate) fn tell(self) -> Peak {
+        if let Some(note) = self.note() {
+            eprintln!("note: {note}");
+        }
+        self.peak
+    }
+
     /// What to say where other work took so much that the peak, and all that is reckoned from it, means little.
     pub(crate) fn note(&self) -> Option<String> {
         (self.share < IDLE).then(|| {

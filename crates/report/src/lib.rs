@@ -23,4 +23,4 @@ pub use page::{Asset, Page, study_page};
 pub use repeats::{NOISE_SCALE, RepeatsView};
 pub use runs::run_page;
 pub use trials::study_trials;
-pub use view::{LineView, PointView, StudyView};
+pub use view::{FEWEST, LineView, PointView, StudyView};

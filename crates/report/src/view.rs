@@ -1,5 +1,6 @@
 //! What a study's page shows, computed from its definition and trials.
 
+use crate::html::number;
 use crate::repeats::RepeatsView;
 use crate::trials::study_trials;
 use sooner_base::Seed;
@@ -11,10 +12,8 @@ use sooner_study::{
 };
 use std::collections::BTreeMap;
 
-/// A best value nearer to an end of its range than this share of it is at the edge.
-const EDGE: f64 = 0.1;
 /// Fewer trials than this say nothing of what another search would have found.
-const FEWEST: usize = 3;
+pub const FEWEST: usize = 3;
 /// The share of resamples inside the intervals that pages show.
 pub(crate) const CONFIDENCE: f64 = 0.95;
 
@@ -213,17 +212,9 @@ fn point_view(
         running: count(TrialState::Running),
         edges: Vec::new(),
     };
-    let space = plan.space();
-    let values = view.best_parameters().and_then(|parameters| {
-        space.parameters().iter().map(|p| parameters.get(&p.name).copied()).collect::<Option<Vec<f64>>>()
-    });
-    if let Some(values) = values {
-        view.edges = space
-            .edges(&values, EDGE)
-            .into_iter()
-            .filter(|edge| edge.can_widen)
-            .map(|edge| format!("{} = {}", edge.name, crate::html::number(edge.value)))
-            .collect();
+    if let Some(parameters) = view.best_parameters() {
+        let edges = plan.space().tight_edges(parameters);
+        view.edges = edges.iter().map(|edge| format!("{} = {}", edge.name, number(edge.value))).collect();
     }
     Ok(view)
 }

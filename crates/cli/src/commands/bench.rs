@@ -82,11 +82,7 @@ fn measure(plan: &Plan, given: Option<f64>) -> anyhow::Result<Report> {
         eprintln!("note: {note}");
     }
     let engine = Engine::for_plan(plan, threads, Kernels::Auto);
-    let measured = engine.measure_peak(&clock);
-    if let Some(note) = measured.note() {
-        eprintln!("note: {note}");
-    }
-    let peak = measured.peak;
+    let peak = engine.measure_peak(&clock).tell();
     let bandwidth = given.is_none().then(|| measure_bandwidth(&engine.pool, &clock));
     let facts = plan.data.expected_facts();
     let input = plan.pipeline.image_shape(facts.image);

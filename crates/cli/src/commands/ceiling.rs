@@ -60,11 +60,8 @@ fn count(plan: &Plan, peak: Option<f64>) -> anyhow::Result<Report> {
         Some(peak) => (peak, None),
         None => {
             let threads = plan.run.threads.unwrap_or_else(machine::cores);
-            let measured = Engine::new(threads).measure_peak(&MonotonicClock::start());
-            if let Some(note) = measured.note() {
-                eprintln!("note: {note}");
-            }
-            (measured.peak.gflops, Some(threads))
+            let peak = Engine::new(threads).measure_peak(&MonotonicClock::start()).tell();
+            (peak.gflops, Some(threads))
         }
     };
     Ok(Report {

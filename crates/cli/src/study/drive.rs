@@ -22,8 +22,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// A best value nearer to an end of its range than this share of it is at the edge.
-pub(crate) const EDGE: f64 = 0.1;
 /// By how much of a range an edge is extended.
 const GROWTH: f64 = 0.5;
 /// A space that is still too narrow after this many times is a matter for a person.
@@ -265,11 +263,9 @@ fn widen(folder: &mut Folder) -> anyhow::Result<bool> {
     for (id, point) in folder.points.iter_mut().filter(|(_, p)| p.confirms.is_none()) {
         let here = study_trials(&trials, *id);
         let Some(best) = to_target(&here, &target, Measure::Updates)?.best else { continue };
-        let values =
-            &here.iter().find(|t| t.number == best.trial).expect("the best is one of them").parameters;
+        let found = here.iter().find(|t| t.number == best.trial).expect("the best is one of them");
         let space = point.space();
-        let values: Vec<f64> = space.parameters().iter().map(|p| values[&p.name]).collect();
-        let edges: Vec<_> = space.edges(&values, EDGE).into_iter().filter(|e| e.can_widen).collect();
+        let edges = space.tight_edges(&found.parameters);
         if !edges.is_empty() {
             for edge in &edges {
                 eprintln!(

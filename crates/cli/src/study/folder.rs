@@ -128,24 +128,21 @@ impl Folder {
     /// Whether a point has all trials that it wants, or has lost all that it may.
     pub(crate) fn is_done(&self, id: u64, trials: &[StoredTrial]) -> bool {
         let point = &self.points.iter().find(|(i, _)| *i == id).expect("a point of the study").1;
-        let (wanted, most_lost) = self.plan.wanted(point);
-        let ended = || trials.iter().filter(|t| t.point == id && t.state != TrialState::Running);
-        let counted = ended().filter(|t| t.state.counts()).count() as u64;
-        counted >= wanted || ended().count() as u64 - counted >= most_lost
+        self.left(id, point, trials) == 0
     }
 
     /// How many more trials all points want.
     pub(crate) fn trials_left(&self, trials: &[StoredTrial]) -> u64 {
-        let left = |(id, point): &(u64, PointPlan)| match self.is_done(*id, trials) {
-            true => 0,
-            false => {
-                let ended = trials
-                    .iter()
-                    .filter(|t| t.point == *id && t.state != TrialState::Running && t.state.counts());
-                self.plan.wanted(point).0.saturating_sub(ended.count() as u64)
-            }
-        };
-        self.points.iter().map(left).sum()
+        self.points.iter().map(|(id, point)| self.left(*id, point, trials)).sum()
+    }
+
+    /// How many more trials a point wants; none if it has lost all that it may.
+    fn left(&self, id: u64, point: &PointPlan, trials: &[StoredTrial]) -> u64 {
+        let (wanted, most_lost) = self.plan.wanted(point);
+        let ended = || trials.iter().filter(|t| t.point == id && t.state != TrialState::Running);
+        let counted = ended().filter(|t| t.state.counts()).count() as u64;
+        let lost = ended().count() as u64 - counted;
+        if lost >= most_lost { 0 } else { wanted.saturating_sub(counted) }
     }
 
     pub(crate) fn trials(&mut self) -> Result<Vec<StoredTrial>, RecordError> {

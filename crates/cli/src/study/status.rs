@@ -1,13 +1,12 @@
 //! `sooner study status`: how far a study is, point by point.
 
 use super::args::StatusArgs;
-use super::drive::EDGE;
 use super::folder::Folder;
 use super::workers::is_gone;
 use crate::machine::unix_seconds;
 use serde_json::{Value, json};
 use sooner_record::{StoredTrial, TrialState};
-use sooner_report::{number, study_trials};
+use sooner_report::{FEWEST, number, study_trials};
 use sooner_study::{Measure, to_target};
 use std::process::ExitCode;
 
@@ -57,9 +56,6 @@ pub(crate) fn print(folder: &mut Folder, json: bool, ran: Option<u64>) -> anyhow
     Ok(())
 }
 
-/// Fewer trials than this say nothing of where a space ends.
-const FEWEST: usize = 3;
-
 struct Row {
     id: u64,
     label: String,
@@ -99,15 +95,8 @@ fn points(folder: &Folder, trials: &[StoredTrial]) -> anyhow::Result<Vec<Row>> {
         let edges = match best {
             Some(best) if point.confirms.is_none() && complete + censored >= FEWEST => {
                 let found = here.iter().find(|t| t.number == best.trial).expect("the best is one of them");
-                let space = point.space();
-                let names = space.parameters().iter().map(|p| found.parameters.get(&p.name).copied());
-                match names.collect::<Option<Vec<f64>>>() {
-                    Some(values) => {
-                        let edges = space.edges(&values, EDGE).into_iter().filter(|e| e.can_widen);
-                        edges.map(|e| format!("{} = {}", e.name, number(e.value))).collect()
-                    }
-                    None => Vec::new(),
-                }
+                let edges = point.space().tight_edges(&found.parameters);
+                edges.iter().map(|e| format!("{} = {}", e.name, number(e.value))).collect()
             }
             _ => Vec::new(),
         };

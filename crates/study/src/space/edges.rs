@@ -2,6 +2,7 @@
 
 use super::{Parameter, Range, Scale, Space};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// An end of a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -30,7 +31,17 @@ pub struct Edge {
     pub can_widen: bool,
 }
 
+/// A best value nearer to an end of its range than this share of it is at the edge.
+const EDGE: f64 = 0.1;
+
 impl Space {
+    /// The ends of ranges that a best trial's metaparameters lie near and that can be widened; none if it lacks one of them.
+    pub fn tight_edges(&self, parameters: &BTreeMap<String, f64>) -> Vec<Edge> {
+        let values = self.parameters.iter().map(|p| parameters.get(&p.name).copied());
+        let edges = values.collect::<Option<Vec<f64>>>().map(|values| self.edges(&values, EDGE));
+        edges.into_iter().flatten().filter(|edge| edge.can_widen).collect()
+    }
+
     /// The ends of ranges that these values lie near: nearer than `margin` of the range on its scale, or beyond. Discrete
     /// values have no ends. A best trial at an edge that can be widened makes a study's result doubtful.
     pub fn edges(&self, values: &[f64], margin: f64) -> Vec<Edge> {
